@@ -45,24 +45,22 @@ def linear(case: Case, *, power: float = 0.0, gain: float = 1.0) -> Checks:
         z = x - power * problem.law.mean
         expected = problem.probes @ (p.V @ ((z.T * w) @ z) @ p.A / p.epsilon).T
         attention = p.attention("linear")
-        yield close(
-            f"Gaussian, {label}", problem.gaussian_velocities(attention), expected
-        )
+        actual = problem.gaussian_velocities(attention)
+        yield close(f"Gaussian, {label}", actual, expected)
         yield close(f"points, {label}", problem.node_velocities(attention), expected)
     # Here the scores have biases, and the attention has an offset; the control halves
     # the library's query bias.
     problem = _problem(case, SHAPES[1], "biases")
     x, w = problem.nodes
-    expected = (
-        ref.pointwise_velocity(lambda s: s, problem.scores(x), w, problem.p.V, x)
-        + problem.law.mean
-    )
+    linear = ref.pointwise_velocity(lambda s: s, problem.scores(x), w, problem.p.V, x)
     scaled_problem = problem._replace(query_bias=gain * problem.query_bias)
     attention = Attention(scaled_problem.score, Linear(), problem.p.V, problem.law.mean)
-    actual = np.stack(
-        [problem.gaussian_velocities(attention), problem.node_velocities(attention)]
+    velocities = (
+        problem.gaussian_velocities(attention),
+        problem.node_velocities(attention),
     )
-    yield close("Gaussian and points, with biases", actual, np.stack([expected] * 2))
+    expected = np.stack([linear + problem.law.mean] * 2)
+    yield close("Gaussian and points, with biases", np.stack(velocities), expected)
 
 
 class Problem(NamedTuple):
@@ -86,9 +84,8 @@ class Problem(NamedTuple):
 
     def node_velocities(self, attention: Attention) -> Array:
         """The library's velocities at the probes, for the nodes."""
-        return np.asarray(
-            att.velocity(attention, Cloud(*self.nodes), att.uniform_cloud(self.probes))
-        )
+        probes = att.uniform_cloud(self.probes)
+        return np.asarray(att.velocity(attention, Cloud(*self.nodes), probes))
 
     @property
     def score(self) -> Dot:
@@ -246,9 +243,8 @@ def gaussian(case: Case, *, power: float = 1.0) -> Checks:
     for shape in SHAPES:
         problem, label = _problem(case, shape), f"d = {shape[1]}, rank {shape[2]}"
         expected = att.expansion(problem.p, Cloud(*problem.nodes), problem.probes)
-        parameters = problem.p._replace(
-            V=problem.p.V * problem.p.epsilon ** (1 - power)
-        )
+        V = problem.p.V * problem.p.epsilon ** (1 - power)
+        parameters = problem.p._replace(V=V)
         actual = problem.gaussian_velocities(parameters.attention("linear-expansion"))
         yield close(f"expansion, {label}", actual, expected)
     # With biases, the weights of the expansion are $1 + s - \int s\,d\mu$.
@@ -257,12 +253,10 @@ def gaussian(case: Case, *, power: float = 1.0) -> Checks:
     scores = problem.scores(x)
     kernel = 1 + scores - (scores @ w)[:, None]
     expected = (kernel * w) @ x @ problem.p.V.T / problem.p.epsilon
-    attention = Attention(
-        problem.score, LinearExpansion(), problem.p.V / problem.p.epsilon**power
-    )
-    yield close(
-        "expansion, with biases", problem.gaussian_velocities(attention), expected
-    )
+    V = problem.p.V / problem.p.epsilon**power
+    attention = Attention(problem.score, LinearExpansion(), V)
+    actual = problem.gaussian_velocities(attention)
+    yield close("expansion, with biases", actual, expected)
     yield _as_softmax(case, power)
 
 

@@ -88,8 +88,7 @@ def masked_attention(
     attention matrices and a window of positions are compared too. When the last ten of
     30 ordered tokens move, the velocities of the first 20 must not change.
     """
-    exact = (_sums(case), _future(case, positions), _sinkhorn(case))
-    yield from exact
+    yield from (_sums(case), _future(case, positions), _sinkhorn(case))
     # Every variant is compared with equation (2.7), which NumPy evaluates.
     rng = case.rng("sequence")
     p, cloud = att.random_parameters(rng, 2, 3), _sequence(rng, N)
@@ -166,9 +165,8 @@ def _library(p: Parameters, cloud: Cloud) -> dict[str, JaxArray]:
 def _matrices(p: Parameters, cloud: Cloud) -> tuple[JaxArray, JaxArray]:
     """The library's softmax matrices, computed by `Prefix` and by `Masked`."""
     attention, mu = p.attention("softmax"), att.points(cloud)
-    return plans(Prefix(attention), 0.0, mu)[0], plans(
-        _mask_attention(attention, causal), 0.0, mu
-    )[0]
+    masked_attention = _mask_attention(attention, causal)
+    return plans(Prefix(attention), 0.0, mu)[0], plans(masked_attention, 0.0, mu)[0]
 
 
 def _plans(case: Case, sees: Sees) -> Checks:
@@ -210,10 +208,7 @@ def _future(case: Case, positions: Positions) -> Check:
     p, cloud = _ordered_sequence(case)
     cloud = cloud._replace(position=positions(cloud))
     moved_cloud = cloud._replace(x=cloud.x + 3.0 * (np.arange(N) >= 20)[:, None])
-    v, w = (
-        _library(p, sequence)["softmax, Prefix"][:20]
-        for sequence in (cloud, moved_cloud)
-    )
+    v, w = (_library(p, x)["softmax, Prefix"][:20] for x in (cloud, moved_cloud))
     label, why = "change of the first 20 of 30", "a masked token is an exact zero"
     change = np.max(np.abs(np.asarray(v) - np.asarray(w)))
     return compare(label, change, "=", 0.0, tolerance=1e-15, why=why)
@@ -224,10 +219,8 @@ def _sums(case: Case) -> Check:
     p, cloud = _ordered_sequence(case)
     rows = []
     for i in range(N):
-        scores = (
-            ref.dot_scores(p.Q, p.K, cloud.x[i : i + 1], cloud.x[: i + 1]) / p.epsilon
-        )
-        w = np.full(i + 1, 1 / (i + 1))
-        rows.append(ref.normalised_velocity(scores, w, p.V, cloud.x[: i + 1]))
+        x, w = cloud.x[: i + 1], np.full(i + 1, 1 / (i + 1))
+        scores = ref.dot_scores(p.Q, p.K, cloud.x[i : i + 1], x) / p.epsilon
+        rows.append(ref.normalised_velocity(scores, w, p.V, x))
     actual = _library(p, cloud)["softmax, Prefix"]
     return close("30 ordered tokens, sums to i", actual, np.concatenate(rows))

@@ -7,7 +7,7 @@ from meanfield.attention import Attention, Sinkhorn
 from meanfield.scores import SquaredDistance
 from meanfield.theorems._arrays import Array, np
 from meanfield.theorems._prelude import Case, Check, Checks, statement
-from meanfield.theorems._protocols import EXACT, ROUNDING, Slack, compare, gap
+from meanfield.theorems._protocols import close, compare, gap
 from meanfield.theorems._vocabulary import Change, Cloud, Parameters
 from meanfield.theorems.library import attentions as att
 from meanfield.theorems.reference import formulas as ref
@@ -49,16 +49,13 @@ def iterates(case: Case, *, weigh: Weigh = lambda cloud: cloud.share) -> Checks:
     rows = att.scores_of(p, cloud.x, probes.x)
     for count, (matrix, velocity) in zip(COUNTS, half_steps, strict=True):
         exact = sk.density(scores, w, count, scores) * w
-        expected = (
-            (sk.density(scores, w, count, rows) * w) @ cloud.x @ p.V.T / p.epsilon
-        )
-        slack = Slack(tolerance=ROUNDING, why=EXACT)
-        yield gap(f"matrix after {count}", matrix, exact, **slack)
-        yield gap(f"velocity after {count}", velocity, expected, **slack)
+        weights = sk.density(scores, w, count, rows) * w
+        expected = weights @ cloud.x @ p.V.T / p.epsilon
+        yield close(f"matrix after {count}", matrix, exact)
+        yield close(f"velocity after {count}", velocity, expected)
     yield from _limits(case, weigh)
-    yield _rate(
-        scores, cloud.share, [np.asarray(matrix) for matrix, _ in half_steps[::2]]
-    )
+    odd = [np.asarray(matrix) for matrix, _ in half_steps[::2]]
+    yield _rate(scores, cloud.share, odd)
 
 
 def _problems(case: Case) -> dict[str, tuple[Parameters, Cloud]]:

@@ -41,7 +41,7 @@ def remainder(weights: Parameters, epsilon: JaxArray, widening: JaxArray) -> Sum
 
     `widening` multiplies the bandwidth of the kernel; it is 1 in the claim.
     """
-    Q, K, V = (jnp.asarray(part) for part in weights[:3])
+    Q, K, V, _ = weights
     attention = attentions["sinkhorn"](Q, K, widening * V, epsilon=widening * epsilon)
     return Sum(attention, Drift(-V / epsilon))
 

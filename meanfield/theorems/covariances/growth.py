@@ -70,13 +70,11 @@ def _l2_rising(case: Case) -> Checks:
     lower_why = "half of the bound squared, for one direction of two"
     upper_why = "the bound squared, and what one step grows"
     finite = np.sum(np.isfinite(run.t_star))
+    least_label = "L2: least size when stopped"
+    greatest_label = "L2: greatest size when stopped"
     label = "L2: rate of growth over its bound"
-    yield compare(
-        "L2: least size when stopped", np.min(size), ">=", 0.5e6, why=lower_why
-    )
-    yield compare(
-        "L2: greatest size when stopped", np.max(size), "<=", 1e7, why=upper_why
-    )
+    yield compare(least_label, np.min(size), ">=", 0.5e6, why=lower_why)
+    yield compare(greatest_label, np.max(size), "<=", 1e7, why=upper_why)
     yield zero_count("L2: runs with a finite blow-up time", finite)
     yield compare(label, np.max(rate), "<=", 1, **lib.FLOW_SLACK)
 
@@ -106,16 +104,14 @@ def similarity(case: Case, *, speed: float = 2.0) -> Checks:
     # Limits of softmax flows and of L2 flows must agree with the formula for softmax.
     factor, Q, K = _row_draws(case, -1.0)
     V, start = np.stack([EYE] * 8), lib.centred_start(factor)
-    slow = two_heads(_single(Q, K, V), start, pictures.LONG).covariances[:, -1]
-    fast = pictures.plane_paths("l2", (Q, K, V), factor, pictures.LONG).covariances[
-        :, -1
-    ]
+    slow = two_heads(_single(Q, K, V), start, pictures.LONG)
+    fast = pictures.plane_paths("l2", (Q, K, V), factor, pictures.LONG)
     normals = np.stack([-K[:, 0, 1], K[:, 0, 0]], axis=-1)[:, :, None]
     rests = [lib.limit_covariance(Y, n) for Y, n in zip(factor, normals, strict=True)]
     why = "decaying parts 1/(2|q|²t) < 1e-5 at t = 1e6, over limits of at least 0.05"
     decay_slack = Slack(tolerance=2e-4, why=why)
-    yield gap("limits of softmax", slow, rests, **decay_slack)
-    yield gap("limits of L2", fast, rests, **decay_slack)
+    for name, run in (("softmax", slow), ("L2", fast)):
+        yield gap(f"limits of {name}", run.covariances[:, -1], rests, **decay_slack)
     # If Q = K, softmax flows blow up, and L2 flows grow at a rate of at most 2|V|.
     factor, Q, K = _row_draws(case, 1.0)
     slow = two_heads(_single(Q, K, V), lib.centred_start(factor), RISE)

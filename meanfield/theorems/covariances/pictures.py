@@ -78,9 +78,8 @@ def plane_paths(
 ) -> lib.Paths:
     """The library's flows in the plane; they stop when their size exceeds 1000."""
     dynamics = LogTime(stack_trees(list(map(attentions[name], *parameters))))
-    return lib.paths(
-        dynamics, lib.centred_start(factor), np.log1p(ts), stop=BlowUp(1e3)
-    )
+    start, stop = lib.centred_start(factor), BlowUp(1e3)
+    return lib.paths(dynamics, start, np.log1p(ts), stop=stop)
 
 
 def softmax_paths(case: Case, problems: list[lib.Problem], ts: Array) -> lib.Paths:
@@ -100,9 +99,8 @@ def _sinking(case: Case, value: Array) -> list[lib.Problem]:
     """Problems with A + Aᵀ ≺ 0, drawn with V = I, which `value` then replaces."""
     rng, problems = case.rng("sinking"), []
     for _ in range(case.pick(8, 16)):
-        problem = lib.random_problem(
-            rng, EYE, negative_form(rng), lib.covariance(rng, 2)
-        )
+        H, Sigma = negative_form(rng), lib.covariance(rng, 2)
+        problem = lib.random_problem(rng, EYE, H, Sigma)
         problems.append(problem._replace(V=value))
     return problems
 
@@ -224,9 +222,8 @@ def _l2_rest(case: Case, problems: list[lib.Problem]) -> Array:
     for p in problems:
         Q, K, V = _row_by_row(p)
         blind = ~np.any(Q, axis=1)
-        matrices.append(
-            (Q, K + blind[:, None] * rng.uniform(-0.25, 0.25, size=(2, 2)), V)
-        )
+        row = blind[:, None] * rng.uniform(-0.25, 0.25, size=(2, 2))
+        matrices.append((Q, K + row, V))
     run = plane_paths("l2", columns(matrices), lib.starts(problems)[1], LONG)
     return run.covariances[:, -1]
 

@@ -6,10 +6,10 @@ from scipy.linalg import solve_continuous_lyapunov
 
 from meanfield.attention import attentions
 from meanfield.energies import SinkhornEnergy, bures_squared
-from meanfield.measures import Gaussian
 from meanfield.theorems._arrays import Array, Binary, JaxArray, Rng, eqx, jax, jnp, np
 from meanfield.theorems._prelude import Case, Check, Checks, Counterexample, statement
 from meanfield.theorems._protocols import EPS, Slack, gap, order
+from meanfield.theorems.library.attentions import gaussian, gaussian_rates
 from meanfield.theorems.library.energies import evaluate_on_gaussian, spd
 from meanfield.theorems.reference import energies as ref
 from meanfield.theorems.reference.formulas import sqrtm_psd
@@ -69,17 +69,6 @@ def _draw(rng: Rng, rank: int) -> tuple[Array, ...]:
     return Q, K, mean, Y + np.eye(3, rank) / 2
 
 
-@eqx.filter_jit
-def _attention(
-    Q: JaxArray, K: JaxArray, V: JaxArray, mean: JaxArray, factor: JaxArray
-) -> tuple:
-    mu = Gaussian(mean, factor)
-    field = attentions["sinkhorn"](Q, K, V, epsilon=EPSILON).field(0.0, mu)
-    mean_rate, factor_rate = mu.transport(field)
-    half = factor_rate @ factor.T
-    return mean_rate, half + half.T
-
-
 def _symmetric(Q: Array, K: Array) -> Array:
     r"""Key matrix $MQ$ with symmetric $M$, so that $K^\top Q$ is symmetric."""
     return (K @ K.T - np.eye(len(K)) / 2) @ Q
@@ -99,12 +88,13 @@ def _rates(
     rates = (-sign * mean_gradient, -sign * inverse * (S @ Sigma + Sigma @ S))
     x = case.rng("probes").normal(size=(5, 3))
     library = evaluate_on_gaussian(SinkhornEnergy(Q, K, EPSILON), mean, Y, probes=x)
-    field = _attention(*map(jnp.asarray, (Q, K, -K.T @ Q, mean, Y)))
+    attention = attentions["sinkhorn"](Q, K, -K.T @ Q, epsilon=EPSILON)
+    mean_rate, _, covariance_rate = gaussian_rates(attention, gaussian(mean, Y))
     linear = x @ mean_gradient + 2 * ref.quadratic(x, S, mean)
     power = mean_gradient @ rates[0] + np.sum(S * rates[1])
     moving = (
-        gap("α' of Sinkhorn attention", field[0], rates[0], **EXACT),
-        gap("Σ' of Sinkhorn attention", field[1], rates[1], **EXACT),
+        gap("α' of Sinkhorn attention", mean_rate, rates[0], **EXACT),
+        gap("Σ' of Sinkhorn attention", covariance_rate, rates[1], **EXACT),
         gap("α' of the gradient flow", library.mean_rate, rates[0], **EXACT),
         gap("Σ' of the gradient flow", library.covariance_rate, rates[1], **EXACT),
         gap("dissipation", library.power, power, **EXACT),
@@ -134,10 +124,10 @@ def _cloud_energy(mean: Array, Y: Array, A: Array) -> Array:
 def _bandwidth_gradient(
     Q: JaxArray, K: JaxArray, mean: JaxArray, Sigma: JaxArray
 ) -> JaxArray:
-    energy = lambda epsilon: SinkhornEnergy(Q, K, epsilon).value_on_gaussian(
-        mean, Sigma
-    )
-    return jax.grad(energy)(jnp.asarray(EPSILON))
+    def value(epsilon: JaxArray) -> JaxArray:
+        return SinkhornEnergy(Q, K, epsilon).value_on_gaussian(mean, Sigma)
+
+    return jax.grad(value)(jnp.asarray(EPSILON))
 
 
 def _brute_force(case: Case) -> Checks:
@@ -149,9 +139,8 @@ def _brute_force(case: Case) -> Checks:
     probes = case.rng("near").normal(size=(5, 3)) / 2
     z, w = ref.standard_nodes(2, NODES)
     level = ref.sinkhorn_variation(probes, mean + z @ Y.T, w, ref.bilinear(A))
-    library = evaluate_on_gaussian(
-        SinkhornEnergy(Q, K, EPSILON), mean, Y, probes=probes
-    )
+    energy = SinkhornEnergy(Q, K, EPSILON)
+    library = evaluate_on_gaussian(energy, mean, Y, probes=probes)
     variation = library.variation - library.variation[0]
     sharper = _bandwidth_gradient(*map(jnp.asarray, (Q, K, mean, Y @ Y.T)))
     sharp = lambda epsilon: _cloud_energy(mean, Y, K.T @ Q / epsilon)

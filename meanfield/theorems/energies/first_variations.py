@@ -68,9 +68,7 @@ def first_variation(case: Case, *, keys: float = 0.5) -> Checks:
 
 def _weight_derivative(function: Callable, x: Array, w: Array, nu: Array) -> float:
     """Computes, in NumPy, the derivative of an energy with respect to weights."""
-    return float(
-        ref.directional_derivative(lambda weights: function(x, weights), w, nu)
-    )
+    return float(ref.directional_derivative(lambda w: function(x, w), w, nu))
 
 
 def _variations(case: Case, *, keys: float) -> Checks:
@@ -115,9 +113,8 @@ def _cloud_checks(
     yield gap(f"Gaussian, {name}, δF", library.variation, level, **slack)
     yield gap(f"Gaussian, {name}, F", library.energy, cloud(mean, Y), **slack)
     yield gap(f"Gaussian, {name}, α'", library.mean_rate, down, **slack)
-    yield gap(
-        f"Gaussian, {name}, Σ'", library.covariance_rate, -(turn + turn.T), **slack
-    )
+    spread = -(turn + turn.T)
+    yield gap(f"Gaussian, {name}, Σ'", library.covariance_rate, spread, **slack)
 
 
 def _any_potential(case: Case) -> Checks:
@@ -173,16 +170,16 @@ def metric_flow(case: Case, *, key_share: float = 0) -> Checks:
     s, B = lib.setting(rng), lib.spd(rng, 2)
     s = s._replace(probes=s.x)
     scores = ref.bilinear(s.scaled_A)
-    gradient = (
-        ref.gradient(lambda x: ref.interaction(x, s.w, scores), s.x) / s.w[:, None]
-    )
+
+    def energy(x: Array) -> Array:
+        return ref.interaction(x, s.w, scores)
+
+    gradient = ref.gradient(energy, s.x) / s.w[:, None]
     kernel = np.exp(scores(s.x, s.x))
     mass = (1 - key_share) * (kernel @ s.w) + key_share * (kernel.T @ s.w)
     expected = -s.w @ (np.sum((gradient @ B) * gradient, axis=1) / mass)
     library = lib.evaluate_twisted(s, B)
-    derivative = ref.directional_derivative(
-        lambda x: ref.interaction(x, s.w, scores), s.x, library.descent
-    )
+    derivative = ref.directional_derivative(energy, s.x, library.descent)
     yield lib.rounding_gap("dF/dt along the library's flow", derivative, expected)
     yield lib.rounding_gap("the library's dissipation", library.power, expected)
 

@@ -2,7 +2,7 @@
 
 from meanfield.theorems._arrays import Array, np
 from meanfield.theorems._prelude import Case, Checks, statement
-from meanfield.theorems._protocols import compare, gap
+from meanfield.theorems._protocols import Slack, compare, gap
 from meanfield.theorems.library.energies import rounding_gap
 from meanfield.theorems.reference import energies as ref
 from meanfield.theorems.reference import formulas
@@ -39,9 +39,7 @@ def geodesics(case: Case, *, nonlocal_term: float = 1) -> Checks:
     # The lemma's equations must give the velocities of the library's Hamiltonian flow.
     library = geodesic(m)
     expected = velocity(m, m.z, nonlocal_term=nonlocal_term)
-    momentum_rate = ref.gradient(
-        lambda points: np.sum(_potential_change(m, points)), m.x
-    )
+    momentum_rate = ref.gradient(lambda x: np.sum(_potential_change(m, x)), m.x)
     momentum_rate = momentum_rate + expected[0] @ m.H
     squares = np.sum((m.p @ m.B) * m.p, axis=1)
     yield rounding_gap("p' by the equation of ψ", momentum_rate, expected[1])
@@ -70,9 +68,8 @@ def velocity(m: Motion, z: Array, *, nonlocal_term: float = 1.0) -> Array:
     squares = np.sum((p @ m.B) * p, axis=1) / (4 * g**2)
     self_force = squares[:, None] * ((G * m.w[None, :]) @ x @ m.A)
     pair_force = (G * (m.w * squares)[:, None]).T @ x @ m.A.T
-    return np.stack(
-        [p @ m.B / (2 * g[:, None]), self_force + nonlocal_term * pair_force]
-    )
+    force = self_force + nonlocal_term * pair_force
+    return np.stack([p @ m.B / (2 * g[:, None]), force])
 
 
 def _potential_change(m: Motion, points: Array) -> Array:
@@ -111,8 +108,6 @@ def _stationary(case: Case, m: Motion) -> Checks:
         first.append(abs(ref.directional_derivative(value, np.zeros(()), np.ones(()))))
         second.append(value(0.01) + value(-0.01) - 2 * value(0.0))
     first_variation = max(first) / _action(m, path, 0 * m.x, np.zeros((24, 2)))
-    why = "24 Gauss nodes in time and " + SOLVER
-    yield compare(
-        "slope of the action", first_variation, "<=", 0, tolerance=1e-8, why=why
-    )
+    slack = Slack(tolerance=1e-8, why="24 Gauss nodes in time and " + SOLVER)
+    yield compare("slope of the action", first_variation, "<=", 0, **slack)
     yield compare("least second variation", min(second), ">=", 0)

@@ -79,9 +79,8 @@ def constant_rank(case: Case, *, carry: Callable[..., Array] = _flow_factors) ->
         start_values, end_values = (
             np.linalg.svd(M, compute_uv=False) for M in (Y, end)
         )
-        expected = 2 * np.sum(np.log(start_values[:rank])) + 2 * _integral_of_trace(
-            p, Y
-        )
+        start, growth = np.sum(np.log(start_values[:rank])), _integral_of_trace(p, Y)
+        expected = 2 * start + 2 * growth
         actual = 2 * np.sum(np.log(end_values[:rank]))
         tolerance = 10 * RTOL * float(end_values[0] / end_values[rank - 1])
         label = f"log det, rank {rank}"

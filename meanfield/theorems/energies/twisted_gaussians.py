@@ -12,6 +12,7 @@ from meanfield.scores import Dot
 from meanfield.theorems._arrays import Array, JaxArray, eqx, jax, jnp, np
 from meanfield.theorems._prelude import Case, Checks, Counterexample, statement
 from meanfield.theorems._protocols import Slack, compare, gap
+from meanfield.theorems.library import attentions as att
 from meanfield.theorems.library import energies as lib
 from meanfield.theorems.reference import energies as ref
 
@@ -241,18 +242,12 @@ class _Line(NamedTuple):
     variance_rate: float
 
 
-@eqx.filter_jit
-def _moment_rates(
-    A: JaxArray, V: JaxArray, mean: JaxArray, factor: JaxArray
-) -> tuple[JaxArray, JaxArray]:
-    mu = Gaussian(mean, factor)
-    attention = attentions["softmax"](A, jnp.eye(len(mean)), V)
-    return mu.transport(attention.field(0.0, mu))
-
-
 def _rates(A: Array, V: Array, mean: Array, factor: Array) -> tuple[Array, Array]:
     """The library's rates of the mean and of the factor under softmax attention."""
-    mean_rate, factor_rate = _moment_rates(*map(jnp.asarray, (A, V, mean, factor)))
+    attention = attentions["softmax"](A, np.eye(len(mean)), V)
+    mean_rate, factor_rate, _ = att.gaussian_rates(
+        attention, att.gaussian(mean, factor)
+    )
     return np.asarray(mean_rate), np.asarray(factor_rate)
 
 

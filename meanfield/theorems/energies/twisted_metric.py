@@ -47,9 +47,8 @@ def twisted_flow(
 )
 def _(case: Case) -> Counterexample:
     s, B = _draw_setting(case)
-    (misprint, _), (correction, _) = (
-        _flow_checks(z, B) for z in (s, s.with_symmetry())
-    )
+    misprint, _ = _flow_checks(s, B)
+    correction, _ = _flow_checks(s.with_symmetry(), B)
     return Counterexample((misprint,), (correction,))
 
 

@@ -129,16 +129,12 @@ def _triples(case: Case) -> tuple[list[lib.Problem], list[int]]:
 
 def _limits(run: lib.Paths, triples: list[lib.Problem], kernels: list[int]) -> Checks:
     """Checks ranks and limits at t = 1e8, and the sizes of covariances at a blow-up."""
-    indices = [
-        i for i, problem in enumerate(triples) if not np.isfinite(problem.escape)
-    ]
+    indices = [i for i, p in enumerate(triples) if not np.isfinite(p.escape)]
     final = run.covariances[:, -1]
     rank = [int(np.sum(np.linalg.eigvalsh(final[i]) > 1e-4)) for i in indices]
     wrong = sum(r != kernels[i] for r, i in zip(rank, indices, strict=True))
-    expected = [
-        lib.limit_covariance(triples[i].factor, lib.kernel(triples[i].H))
-        for i in indices
-    ]
+    steady = [triples[i] for i in indices]
+    expected = [lib.limit_covariance(p.factor, lib.kernel(p.H)) for p in steady]
     decay = f"{lib.WHY_FLOW}; decaying parts are below 1e-8/0.2 by then"
     sizes = [
         run.covariances[i, -1].max() for i in range(len(final)) if i not in indices
@@ -241,9 +237,8 @@ def _inversion(case: Case, *, pairs: list[tuple[int, int]]) -> Check:
     Omega = [np.linalg.inv(p.covariance) - t * p.H for p in problems for t in ts]
     Sigma_values = _eigenvalues(run.covariances).reshape(-1, 3)
     Omega_values = _eigenvalues(np.stack(Omega))
-    products = np.stack(
-        [Sigma_values[:, i - 1] * Omega_values[:, j - 1] for i, j in pairs]
-    )
+    left, right = (np.array(part) - 1 for part in zip(*pairs, strict=True))
+    products = (Sigma_values[:, left] * Omega_values[:, right]).T
     return lib.flow_gap("products of eigenvalues", products, np.ones_like(products))
 
 

@@ -53,9 +53,8 @@ def _thin(rng: Rng, rank: int) -> lib.Problem:
     """Random V and A in d = 4, and a square factor whose rank is `rank`."""
     V, A = lib.scale_to_norm(rng.normal(size=(2, 4, 4)), 0.8)
     thin = np.linalg.qr(rng.normal(size=(4, rank)))[0]
-    return lib.Problem(
-        V, A, lib.scale_to_norm(rng.normal(size=(4, rank)) @ thin.T, 0.8)
-    )
+    factor = lib.scale_to_norm(rng.normal(size=(4, rank)) @ thin.T, 0.8)
+    return lib.Problem(V, A, factor)
 
 
 def _tail_ratio(covariances: Array, rank: int) -> float:

@@ -217,9 +217,8 @@ def plane(
     yield compare("third singular value over the first", flat, "<=", 0, **left)
     yield compare("qᵀΣe₁", plane_error, "<=", 0, **left)
     yield compare("second singular value over the first", wide, ">=", 0.1, why=line)
-    yield zero_count(
-        "runs that do not come to rest", run.n_other_endings(Status.STEADY)
-    )
+    restless = run.n_other_endings(Status.STEADY)
+    yield zero_count("runs that do not come to rest", restless)
     yield compare("two heads: width of the ray", _widths(ray)[1], "<=", 0, **left)
     yield compare("two heads: Σq", ray_error, "<=", 0, **left)
 

@@ -34,9 +34,7 @@ def growth(case: Case) -> Checks:
     # In two members K is invertible, in one Q = K has rank one, and one has the data of
     # erratum C11, with an invertible K.
     ensemble = lib.ensemble(case.rng("flow"), (2, 2, 2), 4)
-    Q, K, V, factor = (
-        M.copy() for M in (ensemble.Q, ensemble.K, ensemble.V, ensemble.factor)
-    )
+    _, factor, Q, K, V, _ = map(np.copy, ensemble)
     Q[2, 1] = 0
     K[2] = Q[2]
     K[:2] += np.eye(2)
@@ -44,9 +42,8 @@ def growth(case: Case) -> Checks:
     factor[3] = np.linalg.cholesky(_SIGMA)
     stack = ensemble._replace(Q=Q, K=K, V=V, factor=factor, epsilon=np.ones(4))
     run = lib.paths("l2", stack, ts)
-    yield ascend(
-        case, "|Σ'|, K invertible", _eigenvalue_ratio, _start(Y=2, Q=2, K=2, V=2)
-    )
+    start = _start(Y=2, Q=2, K=2, V=2)
+    yield ascend(case, "|Σ'|, K invertible", _eigenvalue_ratio, start)
     yield ascend(case, "|LΣ|, Q = K a row", _value_ratio, _start(Y=2, Q=1, V=2))
     yield lib.early_endings(run.code)
     yield lib.gronwall(_envelope(stack, run, ts), run.tolerance(10))
@@ -57,12 +54,9 @@ def growth(case: Case) -> Checks:
 )
 def _(case: Case) -> Checks:
     key, start = case.key("rows"), _start(Y=2, Q=1, K=1, V=2)
-    yield lib.largest_random_ratio(
-        key, "|Σ'|, K a row", _eigenvalue_ratio, start, count=200
-    )
-    yield lib.largest_random_ratio(
-        key, "|LΣ|, rows Q ≠ K", _value_ratio, start, count=200
-    )
+    ratios = {"|Σ'|, K a row": _eigenvalue_ratio, "|LΣ|, rows Q ≠ K": _value_ratio}
+    for label, ratio in ratios.items():
+        yield lib.largest_random_ratio(key, label, ratio, start, count=200)
 
 
 @growth.register_misprint(

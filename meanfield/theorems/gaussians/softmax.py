@@ -84,10 +84,9 @@ def _velocities(
 ) -> tuple[JaxArray, JaxArray]:
     """The library's velocities at probes, for a Gaussian and for its nodes."""
     softmax, mu = attention("softmax", draw), gaussian(draw)
-    closed_form = softmax.field(0.0, mu)(Tokens(probes))
-    return closed_form, softmax.field(0.0, gauss_hermite(mu, order=order))(
-        Tokens(probes)
-    )
+    measures, tokens = (mu, gauss_hermite(mu, order=order)), Tokens(probes)
+    closed_form, node_velocity = (softmax.field(0.0, nu)(tokens) for nu in measures)
+    return closed_form, node_velocity
 
 
 @statement(

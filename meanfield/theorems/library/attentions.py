@@ -75,6 +75,14 @@ def gaussian_velocity(
     return dynamics.field(0.0, mu)(Tokens(jnp.asarray(probes)))
 
 
+@eqx.filter_jit
+def gaussian_rates(dynamics: AbstractDynamics, mu: Gaussian) -> tuple[JaxArray, ...]:
+    """The library's rates of the mean, of the factor and of the covariance."""
+    mean_rate, factor_rate = mu.transport(dynamics.field(0.0, mu))
+    half = factor_rate @ mu.factor.T
+    return mean_rate, factor_rate, half + half.T
+
+
 def uniform(cloud: Cloud) -> Points:
     """The library's measure for a cloud, with equal weights for all tokens."""
     return Points.uniform(cloud.x)

@@ -45,9 +45,8 @@ def derivatives(case: Case, *, share: float = 1.0) -> Checks:
     spread = np.max(np.abs(sk.scores_of(p, cloud)))
     tangent = rng.normal(size=cloud.x.shape)
     p = p._replace(epsilon=p.epsilon * spread / 2)
-    *truncations, limit = map(
-        np.asarray, _library_derivatives(p, cloud, jnp.asarray(tangent))
-    )
+    library = _library_derivatives(p, cloud, jnp.asarray(tangent))
+    *truncations, limit = map(np.asarray, library)
     kappa = sk.solve_density(sk.scores_of(p, cloud), cloud.share)
     exact = _complex_step(p, cloud, tangent, LIMIT_COUNT, share)
     far = [np.max(np.abs(derivative - limit)) for derivative in truncations]

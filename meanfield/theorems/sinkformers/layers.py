@@ -76,9 +76,8 @@ def _network(p: Parameters, cloud: Cloud, value: Array) -> Array:
     """
     attention = Attention(Dot(p.Q, p.K, float(p.epsilon)), Sinkhorn(3), value)
     ts, steps = np.arange(DEPTHS[-1] + 1.0), fixed(1.0)
-    return np.asarray(
-        flow(attention, att.points(cloud), ts, stepping=steps).coordinates
-    )
+    run = flow(attention, att.points(cloud), ts, stepping=steps)
+    return np.asarray(run.coordinates)
 
 
 @statement(
@@ -139,9 +138,8 @@ def symmetric_kernel(
 def _unnormalised_kernel(p: Parameters, cloud: Cloud) -> tuple[JaxArray, JaxArray]:
     """The library's kernel $k^0$ at the tokens, and the velocities there."""
     attention, mu = p.attention("exp"), att.points(cloud)
-    return plans(attention, 0.0, mu)[0] / mu.weights[None, :], attention.field(0.0, mu)(
-        mu.tokens
-    )
+    kernel = plans(attention, 0.0, mu)[0] / mu.weights[None, :]
+    return kernel, attention.field(0.0, mu)(mu.tokens)
 
 
 @statement(
@@ -182,9 +180,8 @@ def double_integral(case: Case, *, share: float = 1.0) -> Checks:
     expected = integral(probes[0], 0.0)
     why = "central difference with h = 1e-5: h² times third derivatives below 1e3, and "
     slack = Slack(tolerance=1e-6, why=f"{why}rounding 1e-15 over 1e-6")
-    yield close(
-        "first variation", 2 * np.asarray(variation), [derivative(z) for z in probes]
-    )
+    derivatives = [derivative(z) for z in probes]
+    yield close("first variation", 2 * np.asarray(variation), derivatives)
     yield gap("its gradient", 2 * np.asarray(gradients), gradient, **slack)
     yield close("double integral", 2 * np.asarray(energy), share * expected)
 

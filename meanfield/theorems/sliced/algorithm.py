@@ -47,9 +47,8 @@ def algorithm(case: Case, *, sign: float = -1.0) -> Checks:
     p, cloud, rows = _tokens(case)
     attention = lib.sliced_attention(p, rows, jnp.asarray(TAU))
     reference = _output(p, cloud, rows, sign * TAU, ref.hard_plan)
-    yield close(
-        "library's velocities", att.velocity(attention, cloud, cloud), reference
-    )
+    actual = att.velocity(attention, cloud, cloud)
+    yield close("library's velocities", actual, reference)
     yield from _cost_checks(case, sign)
     for t in TEMPERATURES:
         yield from _soft_checks(case, t, sign)

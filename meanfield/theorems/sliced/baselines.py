@@ -139,7 +139,6 @@ def normalised_heads(case: Case, *, factor: float = 0.8) -> Checks:
     sizes = 0.8 / np.sqrt(1 + 1e-5 / squares)
     shapes = plain / np.sqrt(squares)[:, None]
     yield close("velocities", actual, sizes[:, None] * shapes)
-    yield close(
-        "root mean squares", np.sqrt(np.mean(actual[:, :2] ** 2, axis=1)), sizes
-    )
+    actual_sizes = np.sqrt(np.mean(actual[:, :2] ** 2, axis=1))
+    yield close("root mean squares", actual_sizes, sizes)
     yield close("coordinates that V does not write", actual[:, 2] + 1, np.ones(N))

@@ -177,10 +177,8 @@ def _exchanges(tau: float) -> float:
 def _(case: Case) -> Counterexample:
     x = np.tile(np.array([[0.0, 0.0], [0.0, 1.0], [1.0, 2.0]]), (200, 1, 1))
     itself = lambda rows: _sides((x, x, x), rows, 0.0, 2)[0, 0]
-    rows, long_side = (
-        lib.directions(case.rng("generic"), 8),
-        "long side over the others",
-    )
+    rows = lib.directions(case.rng("generic"), 8)
+    long_side = "long side over the others"
     return Counterexample(
         misprint=(
             compare("D₂(μ, μ), a tie", itself(AXES), "<=", 0, **ROUNDING_SLACK),

@@ -62,12 +62,10 @@ def slice_weights(case: Case, *, cost: Cost = _space_costs) -> Checks:
     D = D / float(p.epsilon)
     # Slices can share a plan and hence a cost, so several excess costs can be about 0.
     excess_costs = D - D.min()
-    tau = jnp.asarray(
-        60 / np.min(excess_costs[excess_costs > COST_TOLERANCE], initial=1.0)
-    )
+    least_cost = np.min(excess_costs[excess_costs > COST_TOLERANCE], initial=1.0)
     mix = lambda shares: np.tensordot(shares, plans, 1)
     actual = lambda tau: lib.coupling(lib.sliced_attention(p, rows, tau), cloud)
-    middle, cold = actual(jnp.asarray(0.7)), actual(tau)
+    middle, cold = actual(jnp.asarray(0.7)), actual(jnp.asarray(60 / least_cost))
     yield close("τ = 0", actual(0.0), mix(np.full(4, 1 / 4)))
     yield close("τ = 0.7", middle, mix(softmax(-0.7 * D)))
     yield close("τ → ∞", cold, plans[np.argmin(D)])
@@ -118,10 +116,8 @@ def _invariance(case: Case, rule: Binary) -> Checks:
     p, cloud, rows = _separate_keys(case)
     order = np.roll(np.arange(12), 5)
     relabelling = att.uniform_cloud(np.hstack([cloud.x[:, :2], cloud.x[order, 2:]]))
-    G, H = (
-        lib.coupling(lib.sliced_attention(p, rows), tokens)
-        for tokens in (cloud, relabelling)
-    )
+    attention = lib.sliced_attention(p, rows)
+    G, H = lib.coupling(attention, cloud), lib.coupling(attention, relabelling)
     base_output = rule(p.V @ cloud.x.T, G)
     relabelled_output = rule(p.V @ relabelling.x.T, H)
     yield close("weights of a query", rule(np.ones((1, 12)), G), np.ones((1, 12)))
@@ -182,9 +178,6 @@ def equivariance(case: Case, *, rule: Velocities = _library_velocities) -> Check
     for label, (q, cloud, slices) in inputs.items():
         base_velocities = rule(q, cloud, slices)
         orders = [rng.permutation(12) for _ in range(3)]
-        permuted_velocities = [
-            rule(q, Cloud(cloud.x[pi], cloud.w[pi]), slices) for pi in orders
-        ]
-        yield close(
-            label, np.array(permuted_velocities), base_velocities[np.array(orders)]
-        )
+        clouds = [Cloud(cloud.x[pi], cloud.w[pi]) for pi in orders]
+        permuted_velocities = [rule(q, image, slices) for image in clouds]
+        yield close(label, permuted_velocities, base_velocities[np.array(orders)])

@@ -63,12 +63,7 @@ def _velocities(x: JaxArray, w: JaxArray) -> JaxArray:
 
         return eqx.filter_vmap(cloud_velocity)(clouds, w)
 
-    return jnp.stack(
-        [
-            kind_velocities(name, kind_clouds)
-            for name, kind_clouds in zip(KINDS, x, strict=True)
-        ]
-    )
+    return jnp.stack([kind_velocities(*pair) for pair in zip(KINDS, x, strict=True)])
 
 
 @functools.cache

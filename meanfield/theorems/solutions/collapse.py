@@ -73,10 +73,8 @@ def collapse(case: Case, *, skip: float = 0.0) -> Checks:
     middle = cloud.share @ cloud.x
     for name in VARIANTS:
         clouds = [cloud._replace(x=middle + h * (cloud.x - middle)) for h in SIZES]
-        D_before = [diameter(scaled_cloud.x) for scaled_cloud in clouds]
-        D_after = [
-            diameter(_layer(p, name, scaled_cloud, skip)) for scaled_cloud in clouds
-        ]
+        D_before = [diameter(start.x) for start in clouds]
+        D_after = [diameter(_layer(p, name, start, skip)) for start in clouds]
         label = f"order of D after in D, {name}"
         yield order(label, D_before, D_after, 3.0, names=("D", "D after"))
     yield _three_layers(case, skip)
@@ -91,18 +89,14 @@ def _log_ratio(parameters: dict[str, JaxArray], skip: JaxArray) -> JaxArray:
         jnp.sqrt(jnp.max(jnp.sum((y[:, None] - y[None, :]) ** 2, axis=-1)))
         for y in (x, skip * x + attention.field(0.0, mu)(mu.tokens))
     )
-    return jnp.log(
-        last
-        / first
-        / jnp.tanh(norm(parameters["K"].T @ parameters["Q"]) * first**2 / 4)
-    )
+    A = parameters["K"].T @ parameters["Q"]
+    return jnp.log(last / first / jnp.tanh(norm(A) * first**2 / 4))
 
 
 def _start(key: PRNGKey) -> dict[str, JaxArray]:
     shapes = {"z": (3, 2), "Q": (2, 2), "K": (2, 2), "w": (3,)}
-    return dict(
-        zip(shapes, map(jr.normal, jr.split(key, 4), shapes.values()), strict=True)
-    )
+    draws = map(jr.normal, jr.split(key, 4), shapes.values())
+    return dict(zip(shapes, draws, strict=True))
 
 
 def _layer(p: Parameters, name: str, cloud: Cloud, skip: float) -> Array:
@@ -118,9 +112,8 @@ def _layer(p: Parameters, name: str, cloud: Cloud, skip: float) -> Array:
 def _draw_problem(case: Case, name: str) -> tuple[Parameters, Cloud]:
     """Random parameters with V = I, and six weighted tokens in d = 3."""
     rng = case.rng(name)
-    return att.random_parameters(rng, 2, 3)._replace(V=np.eye(3)), att.random_cloud(
-        rng, 6, 3
-    )
+    p = att.random_parameters(rng, 2, 3)._replace(V=np.eye(3))
+    return p, att.random_cloud(rng, 6, 3)
 
 
 def _brute_force(case: Case, skip: float) -> Checks:

@@ -84,9 +84,8 @@ def _continuum_checks(
     expected = carry_tokens(name, nine, np.full(9, 1 / 9))
     label, less = f"W_1 to the continuum, {name}", "3/8, and a margin for the growth"
     fine, growth = Slack(tolerance=1e-2, why=FINE), max(far / first)
-    yield gap(
-        f"9 tokens at t, {name}", final_tokens, expected, tolerance=1e-9, why=WHY_STEPS
-    )
+    steps = Slack(tolerance=1e-9, why=WHY_STEPS)
+    yield gap(f"9 tokens at t, {name}", final_tokens, expected, **steps)
     yield compare(f"growth of {label}", growth, "<=", C, **fine)
     yield compare(f"{label}: of 64 tokens over 9", left, "<=", 0.45, why=less)
     yield compare(f"growth of W_1 of both, {name}", ratio, "<=", C)

@@ -166,9 +166,8 @@ def existence(case: Case) -> Checks:
     sequences = _sequences(case)
     paths = masked.carry(sequences)
     label = "|dΓ(s, x)| θ([0, s])^½ / (c d)"
-    ends, reference = columns(
-        (paths[i][-1], masked.reference(sequences[i])) for i in (1, 6)
-    )
+    pairs = [(paths[i][-1], masked.reference(sequences[i])) for i in (1, 6)]
+    ends, reference = columns(pairs)
     yield gap("10 tokens at t = 1", ends, reference, **STEPS)
     shares = []
     for sequence, path in zip(sequences, paths, strict=True):
@@ -214,12 +213,8 @@ def _moving_parameters(case: Case) -> Checks:
     far = f"{members.WHY}, over a distance of 0.03, over t = 0.2"
     for name in particles.KINDS:
         reference = particles.reference(name, runs, members.BASE)
-        yield gap(
-            f"tokens at t = 1, {name}",
-            paths[name][members.BASE, -1],
-            reference,
-            **members.STEPS,
-        )
+        final = paths[name][members.BASE, -1]
+        yield gap(f"tokens at t = 1, {name}", final, reference, **members.STEPS)
         lengths = np.linalg.norm(paths[name], axis=-1).max(axis=-1)
         R = np.stack([bounds.radii(name, runs, m) for m in range(len(runs.x))])
         share = np.max((lengths / R)[:, 1:])

@@ -141,9 +141,8 @@ def contraction(case: Case, *, unit_term: float = 1.0) -> Checks:
         for T in HORIZONS:
             label = f"D_{p:g},T(F(μ), F(ν)) / D_{p:g},T(μ, ν), {labels[i]}, T = {T}"
             ratio = distances[frozen.FRAMES <= T].max() / start
-            yield compare(
-                label, ratio, "<=", _factor(pair[0], T, unit_term=unit_term), **slack
-            )
+            factor = _factor(pair[0], T, unit_term=unit_term)
+            yield compare(label, ratio, "<=", factor, **slack)
     for i in (0, 1):
         distances = _frame_distances(pairs[i], paths[i], 2.0)
         largest = [distances[frozen.FRAMES <= T].max() for T in SHORT_HORIZONS]

@@ -69,9 +69,8 @@ def stability(case: Case, *, first: float = 1.0) -> Checks:
         for p in (1.0, 2.0):
             yield from _growth(name, runs, paths[name], first=first, p=p)
     rate = _log_growth(paths["softmax"], runs, PAIRS[-1], 2.0)
-    far = Slack(
-        tolerance=2e-6, why=f"{particles.WHY}, over a distance of 0.5, over t = 0.2"
-    )
+    why = f"{particles.WHY}, over a distance of 0.5, over t = 0.2"
+    far = Slack(tolerance=2e-6, why=why)
     yield compare("(1/t) log W_2(t)/W_2(0), translated", rate, "=", 0.9, **far)
 
 
@@ -81,9 +80,8 @@ def _light_atom_shares(case: Case) -> Checks:
     for name in ("softmax", "multi-head"):
         arguments = (list(particles.KINDS).index(name), 1.0)
         share = np.exp(log_ratio_at(case, log_ratio, light_atom(0.6), args=arguments))
-        yield compare(
-            f"the same of a light atom, {name}", share, ">=", EQUALITY_SHARE, why=why
-        )
+        label = f"the same of a light atom, {name}"
+        yield compare(label, share, ">=", EQUALITY_SHARE, why=why)
 
 
 def _log_growth(paths: Array, runs: particles.Members, pair: tuple, p: float) -> float:

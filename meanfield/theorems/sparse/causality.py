@@ -148,9 +148,8 @@ def masked_entries(case: Case, *, masked_score: float = -np.inf) -> Checks:
         logs = np.where(mask, masked_score, rng.normal(size=(6, 6)))
         S = seq.balance(logs, passes)
         positive.append(np.sum(S[mask] > 0))
-    causal_logs = np.where(
-        np.triu(np.ones((6, 6)), 1) > 0, masked_score, rng.normal(size=(6, 6))
-    )
+    logs = rng.normal(size=(6, 6))
+    causal_logs = np.where(np.tri(6, dtype=bool), logs, masked_score)
     lower = seq.balance_causally(causal_logs, 10)
     yield zero_count("masked entries that are positive", sum(positive))
     yield zero_count("entries above the diagonal", np.sum(np.triu(lower, 1) > 0))
@@ -174,9 +173,8 @@ def no_leak(case: Case, *, name: str = "sparse-sinkhorn-causal") -> Checks:
     rng, (x, W) = case.rng("parameters"), _draw_sequence(case)
     p, options = att.random_parameters(rng, 2, D), {"W_B": W, "passes": PASSES}
     attention = p.attention(name, **options)
-    J = np.abs(np.asarray(seq.velocity_jacobian(attention, seq.sequence(x)))).max(
-        axis=(1, 3)
-    )
+    jacobian = np.asarray(seq.velocity_jacobian(attention, seq.sequence(x)))
+    J = np.abs(jacobian).max(axis=(1, 3))
     v, changes = seq.velocities(name, p, x, **options), [0.0]
     for later in range(1, N):
         y = x + 10 * (np.arange(N) == later)[:, None]

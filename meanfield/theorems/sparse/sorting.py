@@ -181,6 +181,5 @@ def sortcut(case: Case, *, budget: int = BLOCKS) -> Checks:
     options = {"order": ORDER, "budget": budget}
     full = ref.row_softmax(x @ p.Q.T @ (x @ p.K.T).T / p.epsilon)
     yield close("matrix", seq.weights("sortcut", p, x, **options), full)
-    yield close(
-        "velocity", seq.velocities("sortcut", p, x, **options), full @ x @ p.V.T
-    )
+    velocities = seq.velocities("sortcut", p, x, **options)
+    yield close("velocity", velocities, full @ x @ p.V.T)

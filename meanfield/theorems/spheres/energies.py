@@ -75,9 +75,8 @@ def hemisphere(case: Case, *, value: float = 1.0) -> Checks:
         yield compare(f"least change of the height, {name}", falls, ">=", 0, **slack)
         cosine = (path[-1] @ path[-1].T).min()
         why = "30 units of time of attraction at a rate of at least 0.4"
-        yield gap(
-            f"least cosine at the end, {name}", cosine, 1, tolerance=1e-4, why=why
-        )
+        label = f"least cosine at the end, {name}"
+        yield gap(label, cosine, 1, tolerance=1e-4, why=why)
 
 
 @statement(

@@ -32,9 +32,8 @@ def conditional_laws(case: Case, *, half: float = 0.5) -> Checks:
     """
     # The control changes `half`, which multiplies ε in the closed form of C.
     p, x, rows, F, G = _conditional_data(case)
-    matrix = np.linalg.solve(
-        p.A.T, np.linalg.solve(p.Sigma, closed_form_C(p.mirror, half))
-    )
+    C = closed_form_C(p.mirror, half)
+    matrix = np.linalg.solve(p.A.T, np.linalg.solve(p.Sigma, C))
     mean = p.alpha + (x - p.alpha) @ matrix.T
     left = p.A.T @ np.linalg.solve(G, p.A)
     expected = F - 2 * half * p.epsilon * np.linalg.inv(p.Sigma)

@@ -45,9 +45,8 @@ def optimal_plan(case: Case, *, view: View = lambda pair: pair) -> Checks:
     cross = lambda p: couplings.closed_form_C(view(p), 0.5) @ np.linalg.inv(p.A).T
     for d, k in ((2, 2), (3, 4)):
         stack = couplings.pairs(case.rng(f"d={d}"), d, k, case.pick(4, 20))
-        T = np.array(
-            [cross(p) @ np.linalg.inv(p.Sigma) for p in couplings.members(stack)]
-        )
+        members = couplings.members(stack)
+        T = np.array([cross(p) @ np.linalg.inv(p.Sigma) for p in members])
         actual, exact = couplings.regression_matrices(stack), couplings.rounding(stack)
         yield gap(f"slope of E[y | x], d = {d}", actual, T, **exact)
     p = _small(case)
@@ -65,10 +64,8 @@ def optimal_plan(case: Case, *, view: View = lambda pair: pair) -> Checks:
 
 def _small(case: Case) -> couplings.Pair:
     """Random pair of Gaussians for whose plan few nodes suffice."""
-    (pair,) = couplings.members(
-        couplings.pairs(case.rng("nodes"), 2, 3, 1, reach=REACH)
-    )
-    return pair
+    stack = couplings.pairs(case.rng("nodes"), 2, 3, 1, reach=REACH)
+    return next(couplings.members(stack))
 
 
 @statement(
@@ -137,9 +134,8 @@ def closed_forms(case: Case, *, half: float = 0.5) -> Checks:
         actual = p.Omega @ p.A @ couplings.regression_matrices(p.mirror)
         square = p.Omega @ p.A @ p.Sigma @ np.swapaxes(p.A, 1, 2)
         eps = 2 * half * p.epsilon[:, None, None]
-        expected = [
-            couplings.closed_form_C(pair, half) for pair in couplings.members(p)
-        ]
+        members = couplings.members(p)
+        expected = [couplings.closed_form_C(pair, half) for pair in members]
         yield gap(f"{name}, library", actual, expected, **exact)
         left = actual @ actual + eps * actual
         yield gap(f"{name}² + ε{name}, library", left, square, **exact)
