@@ -21,7 +21,7 @@ from meanfield.distances import (
 )
 from meanfield.energies import SinkhornDivergence
 from meanfield.errors import InvalidInputError, NotClosedError, UnsupportedError
-from meanfield.measures import AbstractMeasure
+from meanfield.measures import AbstractMeasure, Points
 from meanfield.runs.records._validation import load_spec
 from meanfield.runs.representations import moments_of, representation_of
 from meanfield.runs.setup._parameters import cast_floats
