@@ -60,7 +60,9 @@ def marked(
     app: Sphinx, what: str, name: str, item: object, options: object, lines: list[str]
 ) -> None:
     """Makes `$…$` of a docstring a formula; bars and underscores stay themselves."""
-    del app, what, name, item, options
+    del app, name, item, options
+    if what == "attribute":
+        lines.insert(0, "")  # napoleon takes words before a first colon for a type
     text, parts, end = "\n".join(lines), [], 0
     for span in KEPT.finditer(text):
         parts += [_plain(text[end : span.start()]), _formula(span.group())]
