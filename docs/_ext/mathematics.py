@@ -61,8 +61,10 @@ def marked(
 ) -> None:
     """Makes `$…$` of a docstring a formula; bars and underscores stay themselves."""
     del app, name, item, options
-    if what == "attribute":
-        lines.insert(0, "")  # napoleon takes words before a first colon for a type
+    if (
+        what == "attribute"
+    ):  # napoleon takes words before a colon of line one for a type
+        lines[:0] = ["..", ""]  # an empty comment
     text, parts, end = "\n".join(lines), [], 0
     for span in KEPT.finditer(text):
         parts += [_plain(text[end : span.start()]), _formula(span.group())]
