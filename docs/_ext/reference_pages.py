@@ -106,9 +106,14 @@ def table(names: list[Name]) -> str:
 
 
 def described(name: Name) -> str:
-    """The docstring of a name, and of its methods; of a constant its value."""
+    """The docstring of a name, and of its methods; of a constant its value.
+
+    The keys of a spec are described where the commands are.
+    """
     if isinstance(name.value, type):
-        return f".. autoclass:: {name.name}\n   :members:\n   :member-order: bysource"
+        keys = ", ".join(getattr(name.value, "model_fields", ()))
+        options = [":members:", ":member-order: bysource", f":exclude-members: {keys}"]
+        return "\n   ".join([f".. autoclass:: {name.name}", *options])
     if name.described:
         return f".. autofunction:: {name.name}"
     return f".. data:: {name.name}\n{_value(name.value)}"
