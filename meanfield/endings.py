@@ -5,6 +5,8 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+import numpy as np
+from numpy.typing import ArrayLike
 from typing_extensions import override
 
 from meanfield._renamed import old_names
@@ -225,6 +227,18 @@ class Status(enum.IntEnum):
     def is_failure(self) -> bool:
         """Whether the flow failed: resuming it would give no result."""
         return self.row.exit_code == FAILURE
+
+
+def status_counts(codes: ArrayLike) -> dict[str, int]:
+    """Number of members of an ensemble with each ending.
+
+    Examples:
+        >>> from meanfield.flows import status_counts
+        >>> status_counts(jnp.array([0, 2, 2]))
+        {'finished': 1, 'blow-up': 2}
+    """
+    counts = Counter(np.ravel(codes).tolist())
+    return {Status(code).ending: counts[code] for code in sorted(counts)}
 
 
 def summarise_endings(statuses: Iterable[Status]) -> str:

@@ -3,12 +3,12 @@
 from meanfield._programs import signature as signature
 from meanfield._renamed import old_names
 from meanfield.endings import Status as Status
+from meanfield.endings import status_counts as status_counts
 
 from . import _card as _card  # registers the card that displays a trajectory
 from ._compilation import compile_function as compile_function
 from ._compilation import compiler_options as compiler_options
 from ._ensemble import ensemble as ensemble
-from ._ensemble import status_counts as status_counts
 from ._flow import flow as flow
 from ._flow import flow_problem as flow_problem
 from ._flow import prepare_problem as prepare_problem

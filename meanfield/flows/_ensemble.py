@@ -11,12 +11,11 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Int, Key, PyTree
+from jaxtyping import Array, Float, Key, PyTree
 
 from meanfield._array import float_array
 from meanfield._typing import Device, Numbers
 from meanfield.dynamics import AbstractDynamics
-from meanfield.endings import Status
 from meanfield.errors import InvalidInputError
 from meanfield.measures import AbstractMeasure, as_batched
 from meanfield.workers import threads
@@ -63,10 +62,9 @@ def ensemble(  # noqa: PLR0913 (as `flow`)
     Members are integrated in blocks, and as many blocks run in parallel as there are
     cores. Each member has its own step sizes and its own ending; a block ends when its
     last member has ended. Blocks of the same shape share one compiled program, also
-    across calls; the last block is padded. Steps that SciPy takes, such as those in
-    arclength, integrate one member after the other; NaN fills up the rows of `merges`.
-    Call `ensemble` outside `jit`. Inside a block no exception can be raised: a member
-    whose field is undefined (ReLU at a mean other than zero) ends as `not-finite`.
+    across calls; the last block is padded. SciPy's steps (arclength) integrate one
+    member after another; NaN fills up `merges`. Call `ensemble` outside `jit`. In a
+    block, members with an undefined field (as of ReLU) end as `not-finite`.
 
     Args:
         dynamics: one dynamics for all members, or a stack; see `dynamics.stack_trees`.
@@ -123,20 +121,6 @@ def ensemble(  # noqa: PLR0913 (as `flow`)
     return family.trajectories(batch_size)
 
 
-def status_counts(codes: Int[Array, " runs"]) -> dict[str, int]:
-    """Number of members of an ensemble with each ending.
-
-    Examples:
-        >>> from meanfield.flows import status_counts
-        >>> status_counts(jnp.array([0, 2, 2]))
-        {'finished': 1, 'blow-up': 2}
-    """
-    unique_codes, counts = np.unique(np.asarray(codes), return_counts=True)
-    return {
-        Status(int(c)).ending: int(k) for c, k in zip(unique_codes, counts, strict=True)
-    }
-
-
 class _Family(NamedTuple):
     """The flows of all members, ready to be integrated.
 
@@ -184,9 +168,8 @@ class _Family(NamedTuple):
             lambda part: jnp.asarray(part, self.ts.dtype), blow_up.inf_form
         )
         members = cast(Members, (*self.members[:-1], blow_up))
-        return self._replace(
-            members=members, axes=(*self.axes[:-1], _member_axis(blow_up.t_star))
-        )
+        axes = *self.axes[:-1], _member_axis(blow_up.t_star)
+        return self._replace(members=members, axes=axes)
 
     def predict_blow_up(
         self, span: Float[Array, " times"], batch_size: int | None
@@ -275,16 +258,13 @@ def _integrate_in_turn(
     problem: Problem, members: Members, in_axes: Axes, ts: Float[Array, " times"]
 ) -> Trajectory:
     """Integrates `members` one after the other, by steps that SciPy takes."""
-    trajectories = []
-    for k in range(_n_members(members, in_axes)):
-        pair = _select_members(members, in_axes, np.asarray(k))[:2]
-        member = eqx.tree_at(lambda p: (p.dynamics, p.mu0), problem, pair)
-        trajectory = flow_problem(member, ts)
-        merges = np.asarray(trajectory.merges)
-        n_missing = trajectory.last.shape[0] - len(merges)
-        rows = np.pad(merges, ((0, n_missing), (0, 0)), constant_values=np.nan)
-        trajectories.append(eqx.tree_at(lambda run: run.merges, trajectory, rows))
-    return jax.tree.map(lambda *leaves: np.stack(leaves), *trajectories)
+    from .on_host._trajectory import fill_merges
+
+    indices = range(_n_members(members, in_axes))
+    pairs = [_select_members(members, in_axes, np.asarray(k))[:2] for k in indices]
+    problems = [eqx.tree_at(lambda p: (p.dynamics, p.mu0), problem, q) for q in pairs]
+    flows = [fill_merges(flow_problem(part, ts)) for part in problems]
+    return jax.tree.map(lambda *leaves: np.stack(leaves), *flows)
 
 
 def _select_members(trees: Members, in_axes: Axes, index: np.ndarray) -> Members:

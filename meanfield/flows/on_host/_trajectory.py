@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import NamedTuple
 
+import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 
@@ -57,3 +58,10 @@ def host_trajectory(
         prediction=problem.predicted_blow_up,
         merges=jnp.asarray(np.reshape(np.array(end.merges, float), (-1, 4))),
     )
+
+
+def fill_merges(trajectory: Trajectory) -> Trajectory:
+    """The trajectory with as many merges as tokens; rows of NaN fill them up."""
+    merges, n = np.asarray(trajectory.merges), trajectory.last.shape[0]
+    rows = np.pad(merges, ((0, n - len(merges)), (0, 0)), constant_values=np.nan)
+    return eqx.tree_at(lambda run: run.merges, trajectory, rows)

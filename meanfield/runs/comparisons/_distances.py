@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations, product
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, cast
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -210,9 +210,9 @@ def _distances(mu: AbstractMeasure, nu: AbstractMeasure, epsilon: float) -> _Row
 
 def _sliced_distance(mu: AbstractMeasure, nu: AbstractMeasure) -> Distance:
     """The sliced distance; between tokens on one sphere, that along great circles."""
-    if isinstance(mu, Points) and isinstance(nu, Points):
+    if mu.is_confined and nu.is_confined:
         with contextlib.suppress(UnsupportedError):
-            return spherical_wasserstein(mu, nu)
+            return spherical_wasserstein(cast(Points, mu), cast(Points, nu))
     return sliced_wasserstein(mu, nu)
 
 
