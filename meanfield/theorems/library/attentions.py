@@ -69,7 +69,7 @@ def matrices(dynamics: AbstractDynamics, cloud: Cloud) -> Float[JaxArray, "heads
 
 @eqx.filter_jit
 def gaussian_velocity(
-    dynamics: AbstractDynamics, mu: Gaussian, probes: Array
+    dynamics: AbstractDynamics, mu: Gaussian, probes: Array | JaxArray
 ) -> Float[JaxArray, "m d"]:
     """The library's closed-form velocities at probes, for a Gaussian."""
     return dynamics.field(0.0, mu)(Tokens(jnp.asarray(probes)))
