@@ -153,6 +153,15 @@ def test_a_cloud_may_grow_until_scores_overflow() -> None:
     assert runs.execute(spec).outcomes[0].status is Status.FINISHED
 
 
+@pytest.mark.filterwarnings("error")
+def test_a_cloud_that_leaves_the_floats_ends_without_warnings(rng: Generator) -> None:
+    start = Points.uniform(rng.normal(size=(3, 2)))
+    run = flow(hardmax(2), start, [0.0, 900.0], stepping=events(rtol=1e-3))
+    assert run.status.is_failure
+    assert 690 < float(run.stop_time) < 720
+    assert np.isfinite(run.coordinates).all()
+
+
 def test_a_cloud_may_grow_by_forty_decades() -> None:
     """After the last event, tokens grow like e^t times their common leader."""
     spec = parse({"attention": "hardmax", "n": 30, "d": 3, "t": 100.0})

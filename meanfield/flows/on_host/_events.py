@@ -223,7 +223,8 @@ def integrate_by_events(problem: Problem, ts: Float[Array, " times"]) -> Traject
     while state.t < times[-1] and state.code is Status.FINISHED:
         piece = _Piece.begin(problem, state, float(times[-1]))
         if np.all(np.isfinite(piece.rate(state.t, state.y))):
-            state = _to_next_event(piece, state, (times, frames))
+            with np.errstate(over="ignore", invalid="ignore"):  # of huge tokens
+                state = _to_next_event(piece, state, (times, frames))
         else:
             state = state._replace(code=Status.NOT_FINITE)
     n_saved = int(np.sum(times <= state.t))
@@ -263,11 +264,10 @@ def _state_at_event(
 ) -> _State:
     """The state at an event, from its time and the length of the step around it."""
     t, step = place
-    delay = piece.margins(solution, t).delay
+    y, delay = piece.project(solution(t)), piece.margins(solution, t).delay
     delay = float(np.clip(delay, piece.rtol * step, _LONGEST_DELAY * step))
     n_close = state.n_close + 1 if t <= state.begin + delay else 0
     code = Status.MAX_STEPS if n_close > _MOST_CLOSE else Status.FINISHED
-    y = piece.project(solution(t))
     return _State(t, y, solution(t + delay), t + delay, n_steps, n_close, code)
 
 
