@@ -23,6 +23,7 @@ from meanfield.clusters import (
     unit_vectors,
 )
 from meanfield.errors import InvalidInputError
+from meanfield.zones import normalised_gegenbauer
 
 FrameNumber = Callable[..., float]
 Tokens = Float[np.ndarray, "n d"]
@@ -170,7 +171,8 @@ def order(x: Tokens, weights: Weights, degree: float = 1.0) -> float:
     directions, degree = unit_vectors(x), _whole("order", degree)
     if degree == 1:
         return float(np.linalg.norm(weights @ directions))
-    polynomial = _gegenbauer(degree, x.shape[1])
+    clip = lambda cosines: np.clip(cosines, -1, 1)
+    polynomial = lambda c: normalised_gegenbauer(degree, x.shape[1], clip(c))
     return math.sqrt(max(_double_integral(directions, weights, polynomial), 0.0))
 
 
@@ -273,14 +275,6 @@ def _double_integral(
         rows = slice(start, start + _BLOCK)
         total += weights[rows] @ function(x[rows] @ x.T) @ weights
     return float(total)
-
-
-def _gegenbauer(degree: int, d: int) -> Callable[[np.ndarray], np.ndarray]:
-    """The Gegenbauer polynomial of the sphere in dimension `d`, which is 1 at 1."""
-    if d == 2:
-        return lambda cosines: np.cos(degree * np.arccos(np.clip(cosines, -1, 1)))
-    polynomial = scipy.special.gegenbauer(degree, (d - 2) / 2)
-    return lambda cosines: polynomial(np.clip(cosines, -1, 1)) / polynomial(1.0)
 
 
 def _check_range(name: str, value: float, low: float, high: float) -> float:

@@ -29,6 +29,7 @@ from meanfield.measures import (
     Points,
     Quadrature,
     SequenceCheck,
+    ZonalDensity,
 )
 from meanfield.scores import AbstractQuadraticScore, AbstractScore, Dot, Masked
 
@@ -37,6 +38,7 @@ from ._coupling import (
     AbstractClosedFormCoupling,
     AbstractCoupling,
     AbstractGaussianCoupling,
+    AbstractRowwise,
     add_shape_check,
 )
 from ._cross_attention import AttentionParts, ClosedForm, CrossBarycentre, CrossBound
@@ -153,6 +155,16 @@ class _Barycentre(AbstractReader[AbstractField]):
     @override
     def read_points(self, mu: Points) -> AbstractField:
         return self.attention.coupling.barycentre(self.attention.score, mu)
+
+    @override
+    def read_zonal(self, mu: ZonalDensity) -> AbstractField:
+        coupling = self.attention.coupling
+        if not isinstance(coupling, AbstractRowwise):
+            raise UnsupportedError(
+                f"`{_coupling_name(coupling)}` attention has rows that depend on each "
+                "other, and does not move zonal densities: use points."
+            )
+        return self.read_points(mu.points())
 
     @override
     def read_gaussian(self, mu: Gaussian) -> AbstractField:

@@ -34,6 +34,7 @@ from .grids import EveryFace as EveryFace
 from .grids import FixedBox as FixedBox
 from .grids import GridState as GridState
 from .grids import Nodes as Nodes
+from .grids import Ring as Ring
 from .grids import ScaledBox as ScaledBox
 from .grids import check_edges as check_edges
 from .grids import roughness as roughness
@@ -62,5 +63,9 @@ from .reductions import use_exact_sums as use_exact_sums
 from .reductions import use_fallback as use_fallback
 from .reductions import use_unchecked_cells as use_unchecked_cells
 from .reductions import worst_tokens as worst_tokens
+from .spheres import AbstractSphericalDensity as AbstractSphericalDensity
+from .spheres import CircleDensity as CircleDensity
+from .spheres import SphericalState as SphericalState
+from .spheres import ZonalDensity as ZonalDensity
 
 __getattr__ = old_names(__name__)

@@ -51,6 +51,10 @@ class MaxBatchSize(AbstractReader[int]):
         return 0
 
     @override
+    def read_zonal(self, mu: AbstractMeasure) -> int:
+        return 0
+
+    @override
     def read_gaussian(self, mu: Gaussian) -> int:
         return 0
 

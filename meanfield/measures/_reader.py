@@ -10,6 +10,7 @@ from ._grid import Grid
 from ._measure import AbstractMeasure, Facing, check_unstacked
 from ._points import Points
 from ._quadrature import Quadrature
+from .spheres import ZonalDensity
 
 R = TypeVar("R")
 
@@ -75,6 +76,14 @@ class AbstractReader(abc.ABC, Generic[R]):
     def read_grid(self, mu: Grid) -> R:
         """The value for a density; by default its cells are read as weighted tokens."""
         return self.read_points(mu.points())
+
+    def read_zonal(self, mu: ZonalDensity) -> R:
+        """The value for a zonal density, whose nodes serve as keys only.
+
+        Raises:
+            UnsupportedError: unless a reader overrides this method.
+        """
+        raise unsupported_measure(self, mu)
 
     @abc.abstractmethod
     def read_gaussian(self, mu: Gaussian) -> R:

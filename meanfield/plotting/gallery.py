@@ -6,6 +6,7 @@ from . import merges as merges
 from . import numbers as numbers
 from . import rank as rank
 from . import spectrum as spectrum
+from . import states as states
 from ._figure.joint import joint_panels as joint_panels
 from ._figure.panels import attention_panels as attention_panels
 from ._figure.panels import panels as panels

@@ -19,6 +19,7 @@ class MeasureInfo:
         description: short description, as shown by `list measures`.
         title: name in titles; by default `description` up to its first comma.
         extra_keys: keys restricted to another measure that apply to this one too.
+        default_dimension: dimension if no key fixes it.
         excluded_keys: keys that do not apply, with what the measure does instead, such
             as `has no positions`.
 
@@ -30,6 +31,7 @@ class MeasureInfo:
 
     description: str
     title: str = ""
+    default_dimension: int = 1
     extra_keys: tuple[str, ...] = ()
     excluded_keys: Mapping[str, str] = field(default_factory=dict)
 
@@ -61,6 +63,28 @@ measures.register("gaussian")(
     MeasureInfo(description="a Gaussian, by its mean and covariance")
 )
 measures.register("grid")(MeasureInfo(description="a density, on the cells of a grid"))
+
+_STEPS, _CELLS = "has steps that keep masses positive", "has cells instead of tokens"
+_MOMENTS = "has the moments of its `init`"
+_SPHERICAL = {
+    **dict.fromkeys(("n", "weights"), _CELLS),
+    **dict.fromkeys(("mean", "cov"), _MOMENTS),
+    **dict.fromkeys(("solver", "rtol", "dt"), _STEPS),
+    "space": "lies on the unit sphere",
+    "reduction": "has its own method for sums over cells",
+    "mask": "has no positions",
+    "flow_of": "has no forces between cells",
+}
+for _name, _place, _d in (("circle", "circle", 2), ("zonal", "sphere", 3)):
+    measures.register(_name)(
+        MeasureInfo(
+            description=f"a density on the unit {_place}"
+            + ", by the angle to an axis" * (_d > 2),
+            default_dimension=_d,
+            extra_keys=("cells", "cfl"),
+            excluded_keys=_SPHERICAL,
+        )
+    )
 
 
 def check_measure(name: str) -> str:

@@ -7,7 +7,7 @@ from pydantic import AfterValidator, Field
 
 from ._grid import Count, Strict
 from ._keys import ARRAYS, Key
-from ._measures import check_measure
+from ._measures import check_measure, measures
 from .attention import Numbers
 
 MOST_DRAWS = 10_000  # limited, since creating a draw takes a millisecond
@@ -39,8 +39,8 @@ class StartSpec(Strict):
             "[default: points]",
         ),
     ] = "points"
-    """representation of the measure: `points` (weighted tokens), `gaussian`, or `grid`
-    (a density)"""
+    """representation of the measure: `points` (weighted tokens), `gaussian`, `grid` (a
+    density), or a density on a sphere: `circle`, or `zonal` for d ≥ 3"""
 
     projected: Annotated[
         bool,
@@ -59,6 +59,9 @@ class StartSpec(Strict):
             names="spaces",
             group="Start",
             required_measure=("points", "applies only to tokens"),
+            excluded_measures={
+                "grid": "lies in Euclidean space, unlike `circle` and `zonal`"
+            },
             brings=(
                 "a compact space, without moments or noise",
                 ("mean", "cov", "noise"),
@@ -189,4 +192,5 @@ class StartSpec(Strict):
     def free_dimension(self) -> int:
         """The dimension if no key fixes it: 2 for a grid of starts, 3 on a sphere."""
         is_grid = self.starts is not None and self.starts.startswith("grid")
-        return 2 if is_grid else 1 if self.space == EUCLIDEAN else 3
+        by_measure = measures[self.measure].default_dimension
+        return 2 if is_grid else by_measure if self.space == EUCLIDEAN else 3

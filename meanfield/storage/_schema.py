@@ -1,5 +1,6 @@
 """The schema of stored runs: dimensions, variables, endings and version numbers."""
 
+import functools
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
@@ -11,6 +12,13 @@ from meanfield._registry import Registry
 from meanfield.cells import volumes
 from meanfield.endings import Status
 from meanfield.errors import InvalidInputError
+from meanfield.zones import (
+    N_ORDERS,
+    zone_edges,
+    zone_moments,
+    zone_orders,
+    zone_volumes,
+)
 
 if TYPE_CHECKING:
     import xarray
@@ -87,6 +95,28 @@ def density(data: "xarray.Dataset") -> Mapping[str, "xarray.DataArray"]:
     return {"density": (mass / volume).transpose(*mass.dims)}
 
 
+def spherical(masses: str, data: "xarray.Dataset") -> Mapping[str, "xarray.DataArray"]:
+    """Density, moments and order parameters of a density on a sphere, and its edges.
+
+    Args:
+        masses: the variable of the masses.
+        data: the dataset.
+    """
+    import xarray
+
+    mass, pole = data[masses], data["pole"].values
+    n, d, lead = mass.shape[-1], len(pole), mass.dims[:-1]
+    mean, factor = zone_moments(mass.values, pole)
+    return {
+        "density": mass / np.where((sizes := zone_volumes(n, d)) > 0, sizes, np.inf),
+        "mean": xarray.DataArray(mean, dims=(*lead, "coord")),
+        "factor": xarray.DataArray(factor, dims=(*lead, "coord", "rank")),
+        "order": xarray.DataArray(zone_orders(mass.values, d), dims=(*lead, "degree")),
+        "edges": xarray.DataArray(zone_edges(n, d), dims=("face",)),
+        "degree": xarray.DataArray(np.arange(1, N_ORDERS + 1), dims=("degree",)),
+    }
+
+
 def covariance(data: "xarray.Dataset") -> Mapping[str, "xarray.DataArray"]:
     r"""The covariance $YY^\top$ from its factor $Y$, with axes `coord` and `other`."""
     import xarray
@@ -131,6 +161,16 @@ kinds.register("grid")(
         derive=density,
     )
 )
+
+for _name, _masses in (("circle", "arc_mass"), ("zonal", "zone_mass")):
+    kinds.register(_name)(
+        Kind(
+            (_masses, "courant"),
+            ("pole",),
+            {_masses: (TIME, "angle"), "pole": ("coord",)},
+            functools.partial(spherical, _masses),
+        )
+    )
 
 
 @dataclass(frozen=True)

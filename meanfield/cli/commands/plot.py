@@ -207,8 +207,8 @@ def _select_panels(panel: str | None, data: "xarray.Dataset") -> list[str]:
     shapes = {2: ["cone", "disc"], 3: ["simplex"]}.get(data.sizes["coord"], [])
     shapes = shapes if plotting.is_flat(data) else []
     first = ["tokens"] if "run" not in data.dims else []
-    if data.attrs.get("kind") == "grid":
-        first = ["density", "balance"]
+    if "density" in data:
+        first = ["density", *(["balance"] if "outflow" in data else [])]
     elif data.attrs.get("kind") == "gaussian" and ("cone" in shapes or not first):
         first = [*shapes[:1], *first]
     fits = {"energy": "energy" in data, "merges": "merge_time" in data}

@@ -128,10 +128,10 @@ def _describe_motion(result: Result, report: dict[str, Any]) -> str:
     spec = result.spec
     size = "" if report["n"] is None else count_phrase(report["n"], "token")
     if "cells" in report:
-        positions = report["positions"]
+        positions, box = report.get("positions"), report.get("box")
         suffix = "" if positions is None else f" at each of {positions} positions"
         cells = " × ".join(map(str, report["cells"]))
-        size = f"{cells} cells{suffix}, box {report['box']}"
+        size = f"{cells} cells{suffix}" + (f", box {box}" if box else "")
     if spec.text is not None:
         size += f" of {text_label(spec.text)}"
     network = "" if spec.model is None else f" of {Path(spec.model).name}"

@@ -10,7 +10,7 @@ from meanfield.flows.stepping import AbstractGridSolver, Step
 from meanfield.measures import Grid, GridState
 
 
-class WalledSolver(AbstractGridSolver):
+class WalledSolver(AbstractGridSolver[GridState]):
     """A solver that empties all cells outside the walls after each step.
 
     Attributes:
@@ -18,7 +18,7 @@ class WalledSolver(AbstractGridSolver):
         mask: whether a cell is between the walls, by layer and axis.
     """
 
-    inner: AbstractGridSolver
+    inner: AbstractGridSolver[GridState]
     mask: Bool[Array, "..."]
 
     @override

@@ -13,5 +13,6 @@ from .points import TokenMotion as TokenMotion
 from .points import has_bound as has_bound
 from .points import interpolations as interpolations
 from .points import plan_sums as plan_sums
+from .spherical import SphericalMotion as SphericalMotion
 
 __getattr__ = old_names(__name__)

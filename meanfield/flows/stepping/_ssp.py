@@ -6,7 +6,7 @@ step preserves: positivity and monotonicity.
 
 import abc
 from collections.abc import Callable
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 
 import diffrax
 import jax
@@ -15,8 +15,9 @@ from jaxtyping import Array, PyTree
 from typing_extensions import override
 
 from meanfield._typing import SolverTime
-from meanfield.measures import GridState
+from meanfield.measures import GridState, SphericalState
 
+Y = TypeVar("Y", GridState, SphericalState)
 SHARES = (1.0, 1 / 4, 2 / 3)  # weights of the Euler steps in the averages with `y0`
 TIMES = (0.0, 1.0, 1 / 2)
 
@@ -30,14 +31,14 @@ class Step(NamedTuple):
     made_jump: Any
 
 
-class AbstractGridSolver(diffrax.AbstractSolver[None]):
+class AbstractGridSolver(diffrax.AbstractSolver[None], Generic[Y]):
     """A one-step method for grids, with linear interpolation within a step."""
 
     term_structure: ClassVar[Any] = diffrax.AbstractTerm
     interpolation_cls: ClassVar[Callable] = diffrax.LocalLinearInterpolation
 
     @abc.abstractmethod
-    def advance(self, terms: Any, step: Step, y0: GridState) -> tuple[GridState, Any]:
+    def advance(self, terms: Any, step: Step, y0: Y) -> tuple[Y, Any]:
         """The state after a step, and the rate that the controller reads."""
 
     @override
@@ -47,9 +48,7 @@ class AbstractGridSolver(diffrax.AbstractSolver[None]):
         return None
 
     @override
-    def func(
-        self, terms: Any, t0: SolverTime, y0: GridState, args: PyTree
-    ) -> GridState:
+    def func(self, terms: Any, t0: SolverTime, y0: Y, args: PyTree) -> Y:
         return terms.vf(t0, y0, args)
 
     @override
@@ -58,16 +57,16 @@ class AbstractGridSolver(diffrax.AbstractSolver[None]):
         terms: Any,
         t0: SolverTime,
         t1: SolverTime,
-        y0: GridState,
+        y0: Y,
         args: PyTree,
         solver_state: None,
         made_jump: Any,
-    ) -> tuple[GridState, Any, dict[str, PyTree], None, diffrax.RESULTS]:
+    ) -> tuple[Y, Any, dict[str, PyTree], None, diffrax.RESULTS]:
         y1, rate = self.advance(terms, Step(t0, t1, args, made_jump), y0)
         return y1, rate, {"y0": y0, "y1": y1}, None, diffrax.RESULTS.successful
 
 
-class SSPRK3(AbstractGridSolver):
+class SSPRK3(AbstractGridSolver[Y]):
     r"""SSP Runge–Kutta with three stages, of third order; Shu, Osher 1988, eq. (2.18).
 
     Instead of an error, a step reports the largest rate of its stages. The rate of a
@@ -79,12 +78,10 @@ class SSPRK3(AbstractGridSolver):
         return 3
 
     @override
-    def advance(self, terms: Any, step: Step, y0: GridState) -> tuple[GridState, Any]:
+    def advance(self, terms: Any, step: Step, y0: Y) -> tuple[Y, Any]:
         dt = jnp.asarray(step.t1 - step.t0)
 
-        def stage(
-            y: GridState, coefficients: tuple[Array, Array]
-        ) -> tuple[GridState, Array]:
+        def stage(y: Y, coefficients: tuple[Array, Array]) -> tuple[Y, Array]:
             share, node = coefficients
             rate = terms.vf(step.t0 + node * dt, y, step.args)
             mix = lambda a, b, k: (1 - share) * a + share * (b + dt * k)

@@ -5,6 +5,7 @@ from ._boxes import AffineBox as AffineBox
 from ._boxes import ClosedBox as ClosedBox
 from ._boxes import FixedBox as FixedBox
 from ._boxes import GridState as GridState
+from ._boxes import Ring as Ring
 from ._boxes import ScaledBox as ScaledBox
 from ._boxes import initial_state as initial_state
 from ._boxes import linear_velocity as linear_velocity

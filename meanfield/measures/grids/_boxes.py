@@ -102,6 +102,18 @@ class AbstractBox(eqx.Module):
         """The density with `count` more cells at each end of its last axis."""
         return jnp.pad(density, [(0, 0)] * (density.ndim - 1) + [(count, count)])
 
+    def face_values(
+        self, left: Float[Array, "*cells"], right: Float[Array, "*cells"]
+    ) -> tuple[Float[Array, "*faces"], Float[Array, "*faces"]]:
+        """The densities below and above each face, from inner limits of each cell.
+
+        Args:
+            left: limits of the densities of the cells at their lower faces.
+            right: limits at their upper faces.
+        """
+        lead = [(0, 0)] * (left.ndim - 1)
+        return jnp.pad(right, [*lead, (1, 0)]), jnp.pad(left, [*lead, (0, 1)])
+
 
 class FixedBox(AbstractBox):
     """A box that does not move; mass that leaves it is outflow.
@@ -152,6 +164,43 @@ class ClosedBox(FixedBox):
         """The density, reflected at both walls."""
         ends = [(0, 0)] * (density.ndim - 1) + [(count, count)]
         return jnp.pad(density, ends, mode="symmetric")
+
+
+class Ring(FixedBox):
+    """A box whose ends are the same place, for densities that are periodic.
+
+    Examples:
+        >>> from meanfield.measures import Ring
+        >>> print(Ring().extend_density(jnp.arange(4.0), 1))
+        [3. 0. 1. 2. 3. 0.]
+    """
+
+    @property
+    @override
+    def is_open(self) -> bool:
+        return False
+
+    @override
+    def apply_walls(
+        self, faces: Float[Array, "*faces"], axis: int
+    ) -> Float[Array, "*faces"]:
+        """The values, with that of the first face also at the last one."""
+        first = jnp.moveaxis(faces, axis, 0)[0]
+        return jnp.moveaxis(jnp.moveaxis(faces, axis, 0).at[-1].set(first), 0, axis)
+
+    @override
+    def extend_density(
+        self, density: Float[Array, "*cells"], count: int
+    ) -> Float[Array, "*wider"]:
+        ends = [(0, 0)] * (density.ndim - 1) + [(count, count)]
+        return jnp.pad(density, ends, mode="wrap")
+
+    @override
+    def face_values(
+        self, left: Float[Array, "*cells"], right: Float[Array, "*cells"]
+    ) -> tuple[Float[Array, "*faces"], Float[Array, "*faces"]]:
+        below = jnp.concatenate([right[..., -1:], right], axis=-1)
+        return below, jnp.concatenate([left, left[..., :1]], axis=-1)
 
 
 class ScaledBox(AbstractBox):

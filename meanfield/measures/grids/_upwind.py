@@ -56,7 +56,8 @@ def fluxes(
     density = jnp.moveaxis(masses, axis, -1) / h
     left, right = _face_values(box.extend_density(density, 2), h)
     forward, backward = jnp.maximum(w, 0), jnp.minimum(w, 0)
-    flux = forward * _pad_last_axis(right, 1, 0) + backward * _pad_last_axis(left, 0, 1)
+    below, above = box.face_values(left, right)
+    flux = box.apply_walls(forward * below + backward * above, masses.ndim - 1)
     leaving = forward[..., 1:] - backward[..., :-1]
     restore_axis = lambda array: jnp.moveaxis(array, -1, axis)
     share = 2 * (1 + ROUNDING * jnp.finfo(h.dtype).eps)
@@ -166,7 +167,3 @@ def _weights(h: Float[Array, "... n"]) -> Pair:
     forward = h * (last + h) / ((h + next_) * three)
     backward = h * next_ / ((last + h) * three)
     return forward, backward
-
-
-def _pad_last_axis(array: Array, n_before: int, n_after: int) -> Array:
-    return jnp.pad(array, [(0, 0)] * (array.ndim - 1) + [(n_before, n_after)])

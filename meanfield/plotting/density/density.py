@@ -13,6 +13,7 @@ from meanfield.plotting._figure.panels import (
 from meanfield.plotting.reading.data import runs
 from meanfield.plotting.reading.density import density_run
 
+from .angles import draw_angles, is_on_sphere
 from .frames import draw_frames, frames_size
 from .line import draw_line
 from .views import mass_note
@@ -28,9 +29,16 @@ def density(dataset: xr.Dataset) -> Figure:
     The colour scale is logarithmic if the peaks span decades. Tokens in the dataset are
     drawn on top. Of an ensemble, the first run is drawn.
 
+    On a circle or sphere the density is drawn over time and angle, above its order
+    parameters.
+
     Raises:
         InvalidInputError: if the dataset contains no density.
     """
+    if is_on_sphere(dataset):
+        figure = titled_figure(dataset, (7.2, 5.6))
+        annotate(figure, ending_note(draw_angles(figure, next(runs(dataset)))))
+        return figure
     run = density_run(next(runs(dataset)))
     several = dataset.sizes.get("run", 1)
     first = f"the first of {several} runs" if several > 1 else ""

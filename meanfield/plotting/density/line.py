@@ -50,13 +50,13 @@ def draw_line(figure: Picture, density: Density) -> list[str]:
 
 def _mesh(density: Density) -> tuple[np.ndarray, np.ndarray]:
     """Corners of the mesh: times and cell faces, both midway between frames."""
-    times = _midpoints(density.times)
+    times = midpoints(density.times)
     faces = density.origin + density.axes[:, :, 0] * density.edges[0]
     shape = (len(times), faces.shape[1])
-    return np.broadcast_to(times[:, None], shape), _midpoints(faces)
+    return np.broadcast_to(times[:, None], shape), midpoints(faces)
 
 
-def _midpoints(values: np.ndarray) -> np.ndarray:
+def midpoints(values: np.ndarray) -> np.ndarray:
     """The first row, means of neighbouring rows, and the last row."""
     if len(values) == 1:  # a single frame is drawn with a width of one
         return np.concatenate([values, values + (1.0 if values.ndim == 1 else 0.0)])

@@ -260,6 +260,8 @@ def _size(spec: RunSpec, dataset: xr.Dataset, measure: str) -> str:
         return f"grid of {' × '.join(cells)} cells" if cells else "grid"
     if measure == "gaussian":
         return "projected gaussian" if spec.projected else "gaussian"
+    if "angle" in sizes:
+        return f"density of {sizes['angle']} cells"
     if measure not in ("None", "points"):
         return measure if _is_sweep(dataset) else f"{measure}, by mean and covariance"
     if "token" in sizes:

@@ -180,7 +180,7 @@ def reopen(store: RunStore, spec: RunSpec, layout: Layout | None) -> tuple[Run, 
     """
     outcomes = [Outcome.from_json(state) for state in load_members(store)]
     frame, first, static = store.last_frame(), store.first_frame(), store.static()
-    setup = Setup(spec, dimension_in(frame))
+    setup = Setup(spec, dimension_in({**static, **frame}))
     if layout is not None:
         check_layout(setup, layout)
     origins, measures = (_restore(setup, arrays, static) for arrays in (first, frame))

@@ -6,6 +6,8 @@ from ._points import TokenRuns as TokenRuns  # isort: skip
 from ._points import token_numbers as token_numbers  # isort: skip
 from ._gaussian import GaussianRuns as GaussianRuns  # isort: skip
 from ._grid import GridRuns as GridRuns  # isort: skip
+from ._spheres import CircleRuns as CircleRuns  # isort: skip
+from ._spheres import ZonalRuns as ZonalRuns  # isort: skip
 from ._cells import Discretization as Discretization
 from ._representation import AbstractRepresentation as AbstractRepresentation
 from ._representation import Arrays as Arrays

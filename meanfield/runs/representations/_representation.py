@@ -324,7 +324,7 @@ def constant_frames(mu: AbstractMeasure, n_frames: int) -> Arrays:
 
 
 def dimension_in(frame: Frame) -> int:
-    """The dimension of the space of a stored frame."""
+    """The dimension of the space of a stored frame, with its static arrays."""
     return frame[representation_in(frame).space_variable].shape[-1]
 
 

@@ -35,7 +35,8 @@ def source_dimension(path: str) -> int:
         InputFileError: if there is no such run.
         StoreError: if it holds no frame.
     """
-    return dimension_in(RunStore.open(path).last_frame())
+    store = RunStore.open(path)
+    return dimension_in({**store.static(), **store.last_frame()})
 
 
 def n_source_numbers(path: str) -> int:

@@ -1,35 +1,24 @@
 r"""Noise on a grid: half a step of the heat flow before and after each step.
 
-This is Strang splitting, of second order. The heat flow is $e^{\tau T}$, where the
-three-point matrix $T$ has the fluxes between cells and at the walls; it is exact in
-time for steps of any length. It is summed by uniformisation,
-$e^{-x}\sum_k \frac{x^k}{k!} N^k$ with $N = I + T/q \ge 0$ and $x = q\tau$, where $q$ is
-the largest rate at which mass leaves a cell. Every term is non-negative, so masses stay
-non-negative and tails keep their relative precision. With the eigenvectors of $T$,
-rounding of the largest mass would swamp the tails, and attention to far tokens would
-amplify this error.
-
-Source: Strang 1968, section 3; for uniformisation Jensen 1953 (Moler and Van Loan 2003
-compare methods for matrix exponentials).
+This is Strang splitting, of second order; Strang 1968, section 3.
 """
 
-from typing import Any, NamedTuple
+from typing import Any
 
-import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PyTree
 from typing_extensions import override
 
 from meanfield.cells import centres, widths
+from meanfield.flows.motions._heat import Stencil
 from meanfield.flows.stepping import AbstractGridSolver, Step
 from meanfield.linalg import eigh
 from meanfield.measures import MAX_TURN, AbstractBox, Grid, GridState
 
-CHUNK = 64.0  # largest x of one sum, whose first weight e^-x must not underflow
 Edges = tuple[Float[Array, "..."], ...]
 
 
-class Strang(AbstractGridSolver):
+class Strang(AbstractGridSolver[GridState]):
     """Strang splitting: a step of transport between two half steps of heat flow.
 
     Attributes:
@@ -39,7 +28,7 @@ class Strang(AbstractGridSolver):
         box: the box, whose walls absorb mass or reflect it.
     """
 
-    inner: AbstractGridSolver
+    inner: AbstractGridSolver[GridState]
     kappa: Float[Array, ""]
     edges: Edges
     box: AbstractBox
@@ -121,78 +110,20 @@ def apply_heat_flow(
     masses, outflow = y.masses, y.outflow
     for axis, axis_edges in enumerate(edges):
         stencil = _stencil(axis_edges, box)
-        x = stencil.fastest * area / _lengths(y.axes)[axis] ** 2
         ends = [(0, 0)] * (masses.ndim - 1) + [(1, 1)]
         u = jnp.pad(jnp.moveaxis(masses, axis + 1, -1), ends)
-        spread = _conserve_mass(_exponential(stencil, u, x), u)
+        spread = stencil.spread(u, area / _lengths(y.axes)[axis] ** 2)
         outflow = outflow + jnp.sum(spread[..., 0]) + jnp.sum(spread[..., -1])
         masses = jnp.moveaxis(spread[..., 1:-1], -1, axis + 1)
     return y._replace(masses=masses, outflow=outflow)
 
 
-class _Stencil(NamedTuple):
-    r"""The matrix $N = I + T/q$ along one axis, with an absorbing cell at each end.
-
-    Attributes:
-        stay: the fraction of each cell's mass that stays.
-        up: the fraction that moves to the next cell.
-        down: the fraction that moves to the previous cell.
-        fastest: $q$, for unit diffusivity.
-    """
-
-    stay: Float[Array, " n"]
-    up: Float[Array, " n"]
-    down: Float[Array, " n"]
-    fastest: Float[Array, ""]
-
-    def apply(self, u: Float[Array, "*cells"]) -> Float[Array, "*cells"]:
-        """The product $Nu$ along the last axis."""
-        lead = (None,) * (u.ndim - 1)
-        zeros = jnp.zeros_like(u[..., :1])
-        from_below = jnp.concatenate([zeros, (self.up[lead] * u)[..., :-1]], axis=-1)
-        from_above = jnp.concatenate([(self.down[lead] * u)[..., 1:], zeros], axis=-1)
-        return self.stay[lead] * u + from_below + from_above
-
-
-def _stencil(edges: Float[Array, " faces"], box: AbstractBox) -> _Stencil:
-    """The stencil of heat fluxes between neighbouring cells, with the box's walls."""
+def _stencil(edges: Float[Array, " faces"], box: AbstractBox) -> Stencil:
+    """The stencil along an axis, with an empty cell that absorbs mass at each end."""
     h, middles = widths(edges), centres(edges)
     nodes = jnp.concatenate([edges[:1], middles, edges[-1:]])
-    conducts = box.apply_walls(1 / jnp.diff(nodes), 0)
-    up, down = conducts[1:] / h, conducts[:-1] / h
-    fastest = jnp.max(up + down)
-    up, down = jnp.pad(up / fastest, 1), jnp.pad(down / fastest, 1)
-    return _Stencil(jnp.maximum(1 - up - down, 0), up, down, fastest)
-
-
-def _exponential(
-    stencil: _Stencil, u: Float[Array, "*cells"], x: Float[Array, ""]
-) -> Float[Array, "*cells"]:
-    r"""$e^{x(N - I)}u$, as a product of exponentials with $x$ up to `CHUNK` each."""
-    count = jnp.maximum(jnp.ceil(x / CHUNK), 1)
-    part = x / count
-    # After the term `last`, Poisson weights are below rounding for means up to CHUNK.
-    last = jnp.ceil(part + 10 * jnp.sqrt(part) + 20).astype(int)
-
-    def add(k: Array, carry: tuple[Array, ...]) -> tuple[Array, ...]:
-        total, term, weight = carry
-        term, weight = stencil.apply(term), weight * part / k
-        return total + weight * term, term, weight
-
-    def apply_part(_: Array, u: Array) -> Array:
-        first = jnp.exp(-part)
-        return jax.lax.fori_loop(1, last + 1, add, (first * u, u, first))[0]
-
-    return jax.lax.fori_loop(0, count.astype(int), apply_part, u)
-
-
-def _conserve_mass(new: Float[Array, "*cells"], old: Float[Array, "*cells"]) -> Array:
-    """Scales `new` to the mass of `old` in each layer, which undoes rounding errors."""
-    axes = tuple(range(1, new.ndim))
-    old_mass, new_mass = (jnp.sum(u, axis=axes, keepdims=True) for u in (old, new))
-    return new * jnp.where(
-        new_mass > 0, old_mass / jnp.where(new_mass > 0, new_mass, 1), 1
-    )
+    conductances = box.apply_walls(1 / jnp.diff(nodes), 0)
+    return Stencil.from_conductances(conductances, h).absorb()
 
 
 def _lengths(axes: Float[Array, "d d"]) -> Float[Array, " d"]:
