@@ -78,7 +78,8 @@ class Setting(NamedTuple):
 
     def attention(self, name: str) -> Attention:
         """The library's attention called `name`, with these parameters."""
-        return attentions[name](self.Q, self.K, self.V, epsilon=self.epsilon)
+        epsilon = jnp.asarray(self.epsilon)
+        return attentions[name](self.Q, self.K, self.V, epsilon=epsilon)
 
 
 Preparation = Callable[[Setting], Setting]
