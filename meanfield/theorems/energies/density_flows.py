@@ -14,7 +14,7 @@ from meanfield.energies import (
 )
 from meanfield.measures import FixedBox, Grid
 from meanfield.scores import Dot
-from meanfield.theorems._arrays import Array, Rng, Unary, jnp, np
+from meanfield.theorems._arrays import Array, JaxArray, Rng, Unary, eqx, jnp, np
 from meanfield.theorems._prelude import Case, Check, Checks, Counterexample, statement
 from meanfield.theorems._protocols import Slack, compare, gap
 from meanfield.theorems.library import energies as lib
@@ -153,8 +153,12 @@ def _grid_pairing(line: _Line, energy: AbstractEnergy) -> float:
     edges = np.append(line.x - line.step / 2, line.x[-1] + line.step / 2)
     density = lambda x: line.skew_density(x[:, 0])
     mu = Grid.from_function([edges], density, box=FixedBox())
-    variation = energy.first_variation(mu, mu.points().tokens)
-    return float(line.step * line.nu @ np.asarray(variation))
+    return float(line.step * line.nu @ np.asarray(_cell_variation(energy, mu)))
+
+
+@eqx.filter_jit
+def _cell_variation(energy: AbstractEnergy, mu: Grid) -> JaxArray:
+    return energy.first_variation(mu, mu.points().tokens)
 
 
 def _skew_interaction(case: Case, *, share: float) -> Check:
