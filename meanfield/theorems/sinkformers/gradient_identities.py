@@ -161,7 +161,8 @@ def log_mass_gradient(
 
     NumPy computes the gradient of −log ∫k⁰ dμ.
     """
-    yield gradients.row_normalised_check(prepare(lib.setting(case.rng("tokens"))))
+    s = prepare(lib.setting(case.rng("tokens")))
+    yield gradients.row_normalised_check(s, "softmax")
 
 
 @statement(

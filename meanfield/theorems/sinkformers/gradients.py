@@ -46,7 +46,7 @@ def proposition_2(case: Case, *, prepare: lib.Preparation = impose_symmetry) -> 
     """
     s = prepare(lib.setting(case.rng("tokens")))
     yield from relabel(unnormalised_checks(s), "T⁰")
-    yield row_normalised_check(s)._replace(label="T¹: attention")
+    yield row_normalised_check(s, "T¹: attention")
     yield from relabel(doubly_normalised_checks(s), "T∞")
 
 
@@ -91,12 +91,12 @@ def doubly_normalised_checks(s: lib.Setting) -> tuple[Check, ...]:
     return _energy_checks(s, lib.evaluate_sinkhorn(s), lib.POTENTIAL_SLACK, formulas)
 
 
-def row_normalised_check(s: lib.Setting) -> Check:
+def row_normalised_check(s: lib.Setting, label: str) -> Check:
     r"""Compares the field of softmax attention with $-\nabla\log\int k^0d\mu$."""
     s, scores = s.with_value(s.V / s.epsilon), ref.bilinear(s.scaled_A)
     log_mass = lambda p: np.sum(np.log(np.exp(scores(p, s.x)) @ s.w))
     down = -ref.gradient(log_mass, s.probes)
-    return lib.rounding_gap("softmax", lib.softmax_velocities(s), down)
+    return lib.rounding_gap(label, lib.softmax_velocities(s), down)
 
 
 def relabel(checks: Checks, name: str) -> Checks:
