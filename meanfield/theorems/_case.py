@@ -12,6 +12,7 @@ from meanfield._typing import PRNGKey
 
 Size = Literal["quick", "full"]
 T = TypeVar("T")
+Witnesses = Mapping[str, Mapping[str, Any]]
 
 
 @dataclass(frozen=True)
@@ -38,7 +39,7 @@ class Case:
     statement: str
     size: Size = "quick"
     seed: int = 0
-    witnesses: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    witnesses: Mapping[str, Mapping[str, Any]] = field(default_factory=dict, hash=False)
 
     def rng(self, name: str) -> np.random.Generator:
         """NumPy generator for the draw called `name`."""

@@ -10,10 +10,10 @@ from meanfield._reading import json_value, read_text
 from meanfield._stored_names import rename_keys
 from meanfield.errors import InputFileError
 
-from ._case import Case, Size
+from ._case import Case, Size, Witnesses
 from ._check import Ascent, Check, Fit
 from ._statement import Statement, statements
-from ._verify import Outcome, Trial, Witnesses
+from ._verify import Outcome, Trial
 
 FORMAT = "meanfield-verification-2"
 # Format of reports from before version 0.3, in which some keys have other names.

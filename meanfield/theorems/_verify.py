@@ -4,19 +4,18 @@ import fnmatch
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Literal
 
 from meanfield._registry import suggestion
 from meanfield.attention import attentions
 from meanfield.errors import UnknownNameError
 
-from ._case import Case, Size
+from ._case import Case, Size, Witnesses
 from ._check import Check, Checks
 from ._statement import Statement, statements
 from ._subjects import attention_marks, statements_by_attention
 
 Role = Literal["statement", "control", "printed", "corrected"]
-Witnesses = Mapping[str, Mapping[str, Any]]
 
 # A measurement has failed if it raises one of these errors; `verify` then continues
 # with the next measurement.

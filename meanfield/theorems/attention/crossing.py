@@ -1,15 +1,13 @@
 """Cross attention: queries and keys come from two measures."""
 
 from meanfield.dynamics import Cross
-from meanfield.measures import Gaussian
-from meanfield.theorems._arrays import Array, JaxArray, eqx, jnp, np
+from meanfield.theorems._arrays import Array, np
 from meanfield.theorems._prelude import Case, Checks, statement
 from meanfield.theorems._protocols import Slack, close, gap
 from meanfield.theorems._vocabulary import Cloud, Law, Parameters
 from meanfield.theorems.library import attentions as att
-from meanfield.theorems.reference.alternation import converged_state, potentials
+from meanfield.theorems.reference import formulas as ref
 from meanfield.theorems.reference.measures import hermite_nodes
-from meanfield.tokens import Tokens
 
 ROWWISE = ("softmax", "l2", "sigmoid", "linear")
 NODES = 16
@@ -46,12 +44,12 @@ def cross_attention(case: Case, *, iterations: int | None = None) -> Checks:
     """
     # The control sets `iterations`, the number of half-steps of Sinkhorn attention.
     p, queries, keys = _draw(case)
-    velocities = _query_velocities(p, queries, keys, iterations)
     for name in ROWWISE:
-        yield close(name, velocities[name], att.FORMULAS[name](p, keys, queries.x))
+        actual = _query_velocities(name, p, queries, keys)
+        yield close(name, actual, att.FORMULAS[name](p, keys, queries.x))
     expected = _plan(p, queries, keys) @ keys.x @ p.V.T / p.epsilon
     mean = keys.share @ keys.x @ p.V.T / p.epsilon
-    sinkhorn = np.asarray(velocities["sinkhorn"])
+    sinkhorn = _query_velocities("sinkhorn", p, queries, keys, iterations=iterations)
     yield gap("Sinkhorn", sinkhorn, expected, **SOLVER_SLACK)
     yield gap("Sinkhorn, mean", queries.share @ sinkhorn, mean, **SOLVER_SLACK)
     yield from _gaussians(case, iterations)
@@ -65,38 +63,19 @@ def _draw(case: Case) -> tuple[Parameters, Cloud, Cloud]:
     return p._replace(epsilon=p.epsilon * spread / 2), queries, keys
 
 
-@eqx.filter_jit
 def _query_velocities(
-    p: Parameters, queries: Cloud, keys: Cloud, iterations: int | None
-) -> dict[str, JaxArray]:
+    name: str, p: Parameters, queries: Cloud, keys: Cloud, **options: int | None
+) -> Array:
     """The library's velocities of the queries."""
-    mu, nu = att.points(queries), att.points(keys)
-    attentions = {name: p.attention(name) for name in ROWWISE}
-    attentions["sinkhorn"] = p.attention("sinkhorn", iterations=iterations)
-    return {
-        name: Cross(f, nu).field(0.0, mu)(mu.tokens) for name, f in attentions.items()
-    }
+    dynamics = Cross(p.attention(name, **options), att.points(keys))
+    return np.asarray(att.velocity(dynamics, queries, queries))
 
 
 def _plan(p: Parameters, queries: Cloud, keys: Cloud) -> Array:
     """Computes Sinkhorn weights in NumPy, of shape (queries, keys)."""
     scores = att.scores_of(p, keys.x, queries.x)
-    change = lambda old, new: np.max(np.abs(new[1] - old[1]))
-    states = potentials(scores, queries.share, keys.share)
-    f, g = converged_state(states, change, tolerance=1e-15)
+    f, g = ref.sinkhorn_potentials(scores, queries.share, keys.share)
     return np.exp(scores + f[:, None] + g[None, :]) * keys.share[None, :]
-
-
-@eqx.filter_jit
-def _gaussian_velocities(
-    p: Parameters, mu: Gaussian, nu: Gaussian, x: JaxArray, iterations: int | None
-) -> list[JaxArray]:
-    softmax = p.attention("softmax")
-    sinkhorn = p.attention("sinkhorn", iterations=iterations)
-    tokens = Tokens(x)
-    return [
-        Cross(attention, nu).field(0.0, mu)(tokens) for attention in (softmax, sinkhorn)
-    ]
 
 
 def _gaussians(case: Case, iterations: int | None) -> Checks:
@@ -110,10 +89,11 @@ def _gaussians(case: Case, iterations: int | None) -> Checks:
     (x, w), (y, v) = (hermite_nodes(*law, NODES) for law in (mu, nu))
     queries, keys = Cloud(x, w), Cloud(y, v)
     mask = np.abs(x - mu.mean).max(axis=1) <= 2 * np.abs(mu.factor).max()
-    velocities = _gaussian_velocities(
-        p, mu.gaussian, nu.gaussian, jnp.asarray(x), iterations
+    attentions = p.attention("softmax"), p.attention("sinkhorn", iterations=iterations)
+    softmax, sinkhorn = (
+        att.gaussian_velocity(Cross(attention, nu.gaussian), mu.gaussian, x[mask])
+        for attention in attentions
     )
-    softmax, sinkhorn = (np.asarray(velocity)[mask] for velocity in velocities)
     expected = (_plan(p, queries, keys) @ y @ p.V.T / p.epsilon)[mask]
     why = f"{NODES} nodes of tilts of a quarter, within two deviations: 1e-12"
     slack = Slack(tolerance=1e-9, why=why)

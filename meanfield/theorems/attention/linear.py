@@ -3,11 +3,9 @@
 from collections.abc import Callable
 from typing import NamedTuple
 
-from jaxtyping import Float
-
 from meanfield.attention import Attention, Linear, LinearExpansion, Softmax, attentions
 from meanfield.scores import Dot
-from meanfield.theorems._arrays import Array, JaxArray, eqx, jax, jnp, np
+from meanfield.theorems._arrays import Array, np
 from meanfield.theorems._prelude import Case, Check, Checks, Counterexample, statement
 from meanfield.theorems._protocols import EPS, Slack, close, compare, gap, order
 from meanfield.theorems._vocabulary import Cloud, Law, Parameters
@@ -121,9 +119,9 @@ def expansion(case: Case, *, origin: float = 1.0) -> Checks:
     The library evaluates softmax. NumPy evaluates the third term, which contains the
     third cumulant.
     """
-    R = _remainder(case, origin)
-    rest = R.values - EPSILONS[:, None, None] * R.leading
-    sizes = [np.max(np.abs(values), axis=(1, 2)) for values in (R.values, rest)]
+    remainder, leading, _ = _remainder(case, origin)
+    rest = remainder - EPSILONS[:, None, None] * leading
+    sizes = [np.max(np.abs(values), axis=(1, 2)) for values in (remainder, rest)]
     yield order("order of the remainder", EPSILONS, sizes[0], 1.0)
     yield order("order without its leading part", EPSILONS, sizes[1], 2.0)
 
@@ -138,14 +136,14 @@ def expansion(case: Case, *, origin: float = 1.0) -> Checks:
 )
 def _(case: Case) -> Counterexample:
     # Richardson extrapolation gives $\lim R_\epsilon/\epsilon$ and an error estimate.
-    remainder = _remainder(case, 1.0)
-    R = remainder.values / EPSILONS[:, None, None]
+    remainder, leading, rounding = _remainder(case, 1.0)
+    R = remainder / EPSILONS[:, None, None]
     first_level = 2 * R[1:] - R[:-1]
     second_level = (4 * first_level[1:] - first_level[:-1]) / 3
     # The two extrapolation steps magnify rounding errors by at most a factor of five.
-    rounding = 5 * remainder.rounding / EPSILONS[-1]
+    error = float(np.max(np.abs(second_level[-1] - first_level[-1])))
+    error += 5 * rounding / EPSILONS[-1]
     limit = second_level[-1]
-    error = float(np.max(np.abs(second_level[-1] - first_level[-1]))) + rounding
     why = f"last change of two Richardson extrapolations, and rounding: {error:.1g}"
     slack, size = Slack(tolerance=error, why=why), np.max(np.abs(limit))
     return Counterexample(
@@ -156,7 +154,7 @@ def _(case: Case) -> Counterexample:
             ),
         ),
         correction=(
-            gap("lim R/ε", limit, remainder.leading, scale=1.0, **slack),
+            gap("lim R/ε", limit, leading, scale=1.0, **slack),
             _last_factor(case, lambda cloud, Ax: Ax @ (cloud.share @ cloud.x)),
         ),
     )
@@ -165,46 +163,27 @@ def _(case: Case) -> Counterexample:
 EPSILONS = np.array([2e-3, 1e-3, 5e-4, 2.5e-4])
 
 
-@eqx.filter_jit
-def _small_scores(p: Parameters, cloud: Cloud) -> Float[JaxArray, "e n d"]:
-    r"""The library's softmax with $(\epsilon Q, K, V/\epsilon)$, for each ε."""
+def _remainder(case: Case, origin: float) -> tuple[Array, Array, float]:
+    """Softmax minus two terms of its expansion, the third term, and a rounding error.
 
-    def velocities(epsilon: JaxArray) -> JaxArray:
-        attention = attentions["softmax"](epsilon * p.Q, p.K, p.V / epsilon)
-        return attention.field(0.0, att.points(cloud))(att.tokens(cloud))
-
-    return jax.vmap(velocities)(jnp.asarray(EPSILONS))
-
-
-class Remainder(NamedTuple):
-    """Softmax minus the first two terms of its expansion, and the third term.
-
-    The differences are `values`, at each bandwidth; the third term is ε times
-    `leading`. `rounding` is the rounding error of `values`, as differences of numbers
-    of size 1/ε.
+    The differences are taken at each bandwidth, for random tokens, and second moments
+    about `origin` · mean. The third term is divided by ε. The differences have the
+    rounding error of numbers of size 1/ε.
     """
-
-    values: Array
-    leading: Array
-    rounding: float
-
-
-def _remainder(case: Case, origin: float) -> Remainder:
-    """Remainder for random tokens; second moments are taken about `origin` · mean."""
-    rng = case.rng("expansion")
-    p, cloud = att.random_parameters(rng, 2, 3), att.random_cloud(rng, 6, 3)
+    p, cloud = att.random_problem(case.rng("expansion"), 6)
     mean = cloud.share @ cloud.x
     # With a mean of length two, the second moment clearly differs from the covariance.
     cloud = cloud._replace(x=cloud.x + mean * (2 / np.linalg.norm(mean) - 1))
     mean = cloud.share @ cloud.x
     z, offsets = cloud.x - mean, cloud.x - origin * mean
-    velocities = np.asarray(_small_scores(p, cloud))
+    softmax = [attentions["softmax"](e * p.Q, p.K, p.V / e) for e in EPSILONS]
+    velocities = np.array([att.velocity(f, cloud, cloud) for f in softmax])
     spread = (offsets.T * cloud.share) @ offsets
     first = np.array([[p.V @ mean / e] * len(cloud.x) for e in EPSILONS])
     values = velocities - first - cloud.x @ (p.V @ spread @ p.A).T
     cubes = [cloud.share @ (z * ((z @ p.A @ x) ** 2)[:, None]) for x in cloud.x]
     rounding = 10 * EPS * float(np.max(np.abs(velocities)))
-    return Remainder(values, np.array(cubes) @ p.V.T / 2, rounding)
+    return values, np.array(cubes) @ p.V.T / 2, rounding
 
 
 def _last_factor(case: Case, mean_score: Callable[[Cloud, Array], Array]) -> Check:
@@ -212,8 +191,7 @@ def _last_factor(case: Case, mean_score: Callable[[Cloud, Array], Array]) -> Che
 
     The last term contains `mean_score`.
     """
-    rng = case.rng("last factor")
-    p, cloud = att.random_parameters(rng, 2, 3), att.random_cloud(rng, 6, 3)
+    p, cloud = att.random_problem(case.rng("last factor"), 6)
     mean, Ax = cloud.share @ cloud.x, cloud.x @ p.A.T
     actual = att.variants(("linear-expansion",), p, cloud)["linear-expansion"]
     first = ref.pointwise_velocity(
@@ -254,8 +232,7 @@ def gaussian(case: Case, *, power: float = 1.0) -> Checks:
     kernel = 1 + scores - (scores @ w)[:, None]
     expected = (kernel * w) @ x @ problem.p.V.T / problem.p.epsilon
     V = problem.p.V / problem.p.epsilon**power
-    attention = Attention(problem.score, LinearExpansion(), V)
-    actual = problem.gaussian_velocities(attention)
+    actual = problem.gaussian_velocities(Attention(problem.score, LinearExpansion(), V))
     yield close("expansion, with biases", actual, expected)
     yield _as_softmax(case, power)
 

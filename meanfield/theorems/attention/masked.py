@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from meanfield.attention import Attention, plans
+from meanfield.attention import Attention
 from meanfield.dynamics import Prefix, Window, causal
 from meanfield.measures import Blocked
 from meanfield.scores import Masked
@@ -12,7 +12,6 @@ from meanfield.theorems._protocols import close, compare, gap
 from meanfield.theorems._vocabulary import Cloud, Parameters
 from meanfield.theorems.library import attentions as att
 from meanfield.theorems.library.attentions import FORMULAS
-from meanfield.theorems.reference import formulas as ref
 from meanfield.theorems.reference import sinkhorn as sk
 
 Mask = Callable[[JaxArray, JaxArray], JaxArray]
@@ -161,14 +160,6 @@ def _library(p: Parameters, cloud: Cloud) -> dict[str, JaxArray]:
     return velocities | {"softmax, masked, in blocks": block_velocity}
 
 
-@eqx.filter_jit
-def _matrices(p: Parameters, cloud: Cloud) -> tuple[JaxArray, JaxArray]:
-    """The library's softmax matrices, computed by `Prefix` and by `Masked`."""
-    attention, mu = p.attention("softmax"), att.points(cloud)
-    masked_attention = _mask_attention(attention, causal)
-    return plans(Prefix(attention), 0.0, mu)[0], plans(masked_attention, 0.0, mu)[0]
-
-
 def _plans(case: Case, sees: Sees) -> Checks:
     """Compares the softmax matrices of `Prefix` and of `Masked` with NumPy."""
     rng = case.rng("matrices")
@@ -178,9 +169,10 @@ def _plans(case: Case, sees: Sees) -> Checks:
     visibility = np.array([[sees(a, b) for b in s] for a in s])
     kernel = np.exp(sk.scores_of(p, cloud)) * cloud.w * visibility
     expected = kernel / np.maximum(kernel.sum(axis=1, keepdims=True), 1e-300)
-    prefix, masked_matrix = _matrices(p, cloud)
-    yield close("matrix of Prefix", prefix, expected)
-    yield close("matrix of the mask", masked_matrix, expected)
+    attention = p.attention("softmax")
+    prefix, mask = Prefix(attention), _mask_attention(attention, causal)
+    yield close("matrix of Prefix", att.matrices(prefix, cloud)[0], expected)
+    yield close("matrix of the mask", att.matrices(mask, cloud)[0], expected)
 
 
 def _sinkhorn(case: Case) -> Check:
@@ -218,9 +210,7 @@ def _sums(case: Case) -> Check:
     """Checks (2.6): the velocity of token i is a sum over tokens 1 to i."""
     p, cloud = _ordered_sequence(case)
     rows = []
-    for i in range(N):
-        x, w = cloud.x[: i + 1], np.full(i + 1, 1 / (i + 1))
-        scores = ref.dot_scores(p.Q, p.K, cloud.x[i : i + 1], x) / p.epsilon
-        rows.append(ref.normalised_velocity(scores, w, p.V, x))
+    for i, x in enumerate(cloud.x):
+        rows.append(att.softmax(p, att.uniform_cloud(cloud.x[: i + 1]), x[None]))
     actual = _library(p, cloud)["softmax, Prefix"]
     return close("30 ordered tokens, sums to i", actual, np.concatenate(rows))

@@ -151,8 +151,7 @@ def _plans(case: Case, heads: list[Parameters]) -> Check:
         (1 + kernel - (kernel @ w)[:, None]) * w,
         ref.row_softmax(distances, w),
     ]
-    actual = _matrices(right, cloud)
-    return close("matrices", actual, np.stack(expected))
+    return close("matrices", _matrices(right, cloud), np.stack(expected))
 
 
 def _gaussian_check(case: Case, share: float) -> Check:

@@ -41,7 +41,7 @@ def iterates(case: Case, *, weigh: Weigh = lambda cloud: cloud.share) -> Checks:
     unequal. The convergence rate in Hilbert's metric is compared with Birkhoff's bound.
     """
     rng = case.rng("iterates")
-    p, cloud = att.random_parameters(rng, 2, 3), att.random_cloud(rng, 7, 3)
+    p, cloud = att.random_problem(rng, 7)
     probes = att.uniform_cloud(rng.normal(size=(7, 3)))
     half_steps = att.half_steps(p, cloud, probes, COUNTS)
     # Half-steps of the library must agree with alternating normalisation by NumPy.
@@ -63,8 +63,7 @@ def _problems(case: Case) -> dict[str, tuple[Parameters, Cloud]]:
 
     General A and symmetric A ⪰ 0 have two bandwidths each; A + Aᵀ ⪰ 0 has one.
     """
-    rng = case.rng("limits")
-    p, cloud = att.random_parameters(rng, 2, 3), att.random_cloud(rng, 7, 3)
+    p, cloud = att.random_problem(case.rng("limits"), 7)
     even = p._replace(K=1.5 * p.Q)
     turn = np.array([[0.8, -0.6], [0.6, 0.8]])
     wide = {
@@ -125,7 +124,7 @@ def minimiser(case: Case, *, change: Change = lambda p: p) -> Checks:
     of the potentials.
     """
     rng = case.rng("optimal")
-    p, cloud = att.random_parameters(rng, 2, 3), att.random_cloud(rng, 7, 3)
+    p, cloud = att.random_problem(rng, 7)
     w, scores, epsilon = cloud.share, sk.scores_of(p, cloud), float(p.epsilon)
     ((matrix, _),) = att.half_steps(change(p), cloud, cloud, (None,))
     plan, product = w[:, None] * np.asarray(matrix), np.outer(w, w)
@@ -134,7 +133,7 @@ def minimiser(case: Case, *, change: Change = lambda p: p) -> Checks:
     primal = lambda P: epsilon * np.sum(P * (np.log(P / product) - scores), (-2, -1))
     cost_gaps = primal(couplings) - primal(plan)
     excess = cost_gaps - epsilon * sk.divergence(couplings, plan)
-    f, g = ref.sinkhorn_potentials(scores, w)
+    f, g = ref.sinkhorn_potentials(scores, w, w)
     slack = solution.potential_slack
     yield gap("cost above ε KL(π | plan)", excess, 0 * excess, scale=epsilon, **slack)
     yield compare("smallest cost above the plan's", cost_gaps.min(), ">=", 0.0, **slack)
@@ -158,7 +157,7 @@ def invariance(case: Case, *, count: int | None = None) -> Checks:
     The NumPy plan is computed by Newton's method.
     """
     rng = case.rng("invariance")
-    p, cloud = att.random_parameters(rng, 2, 3), att.random_cloud(rng, 7, 3)
+    p, cloud = att.random_problem(rng, 7)
     M = rng.normal(size=(2, 2)) + 2 * np.eye(2)
     equivalent = p._replace(Q=M @ p.Q, K=np.linalg.solve(M.T, p.K))
     solution = sk.solve_density(sk.scores_of(p, cloud), cloud.share)

@@ -8,7 +8,7 @@ from meanfield.scores import Dot, SquaredDistance
 from meanfield.theorems._arrays import jnp, np
 from meanfield.theorems._prelude import Case, Check, Checks, Counterexample, statement
 from meanfield.theorems._protocols import EXACT, ROUNDING, Slack, close, compare, gap
-from meanfield.theorems._vocabulary import Change, Cloud, Parameters
+from meanfield.theorems._vocabulary import Change, Cloud
 from meanfield.theorems.library import attentions as att
 from meanfield.theorems.library.attentions import FORMULAS
 from meanfield.theorems.reference import formulas as ref
@@ -16,11 +16,6 @@ from meanfield.theorems.reference import sinkhorn as sk
 
 BLOCKS = Blocked(3)
 SAMPLE_NAMES = ("softmax", "sigmoid")
-
-
-def identity(p: Parameters) -> Parameters:
-    """Returns the parameters unchanged."""
-    return p
 
 
 @statement(
@@ -35,7 +30,7 @@ def identity(p: Parameters) -> Parameters:
         {"change": lambda p: p.transpose},
     ),
 )
-def softmax(case: Case, *, change: Change = identity) -> Checks:
+def softmax(case: Case, *, change: Change = lambda p: p) -> Checks:
     """Compares the library's softmax velocities and matrix with NumPy loops.
 
     Dense sums and sums in blocks are compared, with unequal weights, queries that are
@@ -44,7 +39,7 @@ def softmax(case: Case, *, change: Change = identity) -> Checks:
     it.
     """
     rng = case.rng("softmax")
-    p, cloud = att.random_parameters(rng, 2, 3), att.random_cloud(rng, 8, 3)
+    p, cloud = att.random_problem(rng, 8)
     probes = att.uniform_cloud(rng.normal(size=(5, 3)))
     expected, q = att.softmax(p, cloud, probes.x), change(p)
     attention, twin = q.attention("softmax"), q.normal_form.attention("softmax")
@@ -59,8 +54,7 @@ def softmax(case: Case, *, change: Change = identity) -> Checks:
     yield close("its matrix P", att.matrices(attention, cloud)[0], matrix)
     yield _bias_check(case, change)
     # A token of weight zero at infinity must not change the velocities of the others.
-    rng = case.rng("excluded")
-    p, cloud = att.random_parameters(rng, 2, 3), att.random_cloud(rng, 8, 3)
+    p, cloud = att.random_problem(case.rng("excluded"), 8)
     cloud.w[3], cloud.x[3] = 0.0, np.inf
     rest = Cloud(np.delete(cloud.x, 3, axis=0), np.delete(cloud.w, 3))
     actual = att.variants(SAMPLE_NAMES, change(p), cloud)
@@ -72,7 +66,7 @@ def softmax(case: Case, *, change: Change = identity) -> Checks:
 def _bias_check(case: Case, change: Change) -> Check:
     """Compares the library's softmax with NumPy, for biases and an offset."""
     rng = case.rng("biases")
-    p, cloud = att.random_parameters(rng, 2, 3), att.random_cloud(rng, 8, 3)
+    p, cloud = att.random_problem(rng, 8)
     q, k, o = (rng.normal(size=size) for size in (2, 2, 3))
     probes = att.uniform_cloud(rng.normal(size=(5, 3)))
     r = change(p)
@@ -102,16 +96,14 @@ def particles(case: Case, *, measure: Callable[[Cloud], Points] = att.points) ->
     All eight variants are compared with unequal weights that do not sum to one. Softmax
     and sigmoid are also compared with equal weights.
     """
-    rng = case.rng("uniform")
-    p, cloud = att.random_parameters(rng, 2, 3), att.random_cloud(rng, 4, 3)
+    p, cloud = att.random_problem(case.rng("uniform"), 4)
     actual = att.variants(SAMPLE_NAMES, p, cloud, att.uniform)
     equal = cloud._replace(w=np.ones(4))
     checks = [
         close(f"{name}, equal weights", actual[name], FORMULAS[name](p, equal, cloud.x))
         for name in SAMPLE_NAMES
     ]
-    rng = case.rng("variants")
-    p, cloud = att.random_parameters(rng, 2, 3), att.random_cloud(rng, 7, 3)
+    p, cloud = att.random_problem(case.rng("variants"), 7)
     actual = att.variants(tuple(FORMULAS), p, cloud, measure)
     solution = sk.solve_density(sk.scores_of(p, cloud), cloud.share)
     accuracy = {"sinkhorn": (solution.error, solution.why)}
@@ -176,7 +168,7 @@ def l2(case: Case, *, name: str = "l2") -> Checks:
     same squared distances, are compared too.
     """
     rng = case.rng("l2")
-    p, cloud = att.random_parameters(rng, 3, 3), att.random_cloud(rng, 8, 3)
+    p, cloud = att.random_problem(rng, 8, 3, 3)
     R = np.linalg.qr(rng.normal(size=(3, 3)))[0]
     rotated_parameters = p._replace(Q=R @ p.Q, K=R @ p.K)
     velocities = [
@@ -198,8 +190,7 @@ def _unnormalised_l2(case: Case) -> Checks:
     Normalisation would hide factors that depend on the query alone.
     """
     for d in (3, 6):  # for d = 6, the library expands squared distances
-        rng = case.rng("l2")
-        p, cloud = att.random_parameters(rng, d, d), att.random_cloud(rng, 8, d)
+        p, cloud = att.random_problem(case.rng("l2"), 8, d, d)
         score = SquaredDistance(p.Q, p.K, float(p.epsilon))
         attention = Attention(score, Pointwise(jnp.exp), p.V)
         scores = ref.distance_scores(p.Q, p.K, cloud.x, cloud.x) / p.epsilon

@@ -100,7 +100,7 @@ def heat(case: Case, *, widening: float = 1.0) -> Checks:
     """
     weights = _tied_weights(_weights(case, antisymmetric=0.0))
     yield from _gaussian_limit(case, weights, half=0.5, widening=widening)
-    yield from _density_limit(case, v=1.0, half=0.5, widening=widening)
+    yield from _density_limit(case, v=1.0, widening=widening)
 
 
 @heat.register_misprint(
@@ -137,15 +137,13 @@ def _gaussian_limit(
     yield order("order of the error in L²(μ), Gaussian", limits.BANDWIDTHS, errors, 1.0)
 
 
-def _density_limit(
-    case: Case, *, v: float, half: float, widening: float = 1.0
-) -> Checks:
+def _density_limit(case: Case, *, v: float, widening: float = 1.0) -> Checks:
     r"""Compares $\bar T$ on a grid with its limit, on $|x| < 0.6$ and in $L^2(\mu)$."""
     n = case.pick(240, 480)
     x, w, log_gradient = limits.density(n)
     weights = limits.SCALAR._replace(V=v * limits.SCALAR.V)
     actual = limits.density_remainder(weights, n, widening=widening)
-    limit = -v * half * log_gradient  # because W_V/(W_Q W_K) = -v
+    limit = -v / 2 * log_gradient  # because W_V/(W_Q W_K) = -v
     errors = actual - limit
     mask = np.abs(x) < INNER
     inner = np.max(np.abs(errors[:, mask]), axis=1)
@@ -191,7 +189,7 @@ def general_limit(case: Case) -> Checks:
     $W_Q$ and $W_K$; on the line, $W_V = 0.6 W_Q W_K$.
     """
     yield from _gaussian_limit(case, _weights(case, antisymmetric=0.0), half=0.5)
-    yield from _density_limit(case, v=-0.6, half=0.5)
+    yield from _density_limit(case, v=-0.6)
 
 
 @general_limit.register_control(r"$-W_K^\top W_Q$ replaces $W_V$ in the limit only")

@@ -111,8 +111,7 @@ def _query_velocities(
     Q, K, V = (jnp.asarray(part) for part in weights[:3])
 
     def velocity(e: JaxArray) -> JaxArray:
-        attention = attentions["l2"](Q, K, V, epsilon=2 * e)
-        return attention.field(0.0, mu)(Tokens(queries))
+        return attentions["l2"](Q, K, V, epsilon=2 * e).field(0.0, mu)(Tokens(queries))
 
     return eqx.filter_vmap(velocity)(epsilon)
 
@@ -198,8 +197,7 @@ def _affine(weights: Parameters, mu: Gaussian, epsilon: JaxArray) -> Affine:
     Q, K, V = (jnp.asarray(part) for part in weights[:3])
 
     def field(e: JaxArray) -> Affine:
-        attention = attentions["l2"](Q, K, V / e, epsilon=2 * e)
-        dynamics = Sum(attention, Drift(Q.T @ Q / e))
+        dynamics = Sum(attentions["l2"](Q, K, V / e, epsilon=2 * e), Drift(Q.T @ Q / e))
         return dynamics.field(0.0, mu)  # pyright: ignore[reportReturnType]
 
     return eqx.filter_vmap(field)(epsilon)

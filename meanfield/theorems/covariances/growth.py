@@ -4,7 +4,7 @@ from meanfield.endings import Status
 from meanfield.theorems._arrays import Array, np
 from meanfield.theorems._prelude import Case, Checks, statement
 from meanfield.theorems._protocols import Slack, compare, gap, order, zero_count
-from meanfield.theorems.gaussians.heads import Head, random_head, two_heads
+from meanfield.theorems.gaussians.heads import Head, split_head, two_heads
 from meanfield.theorems.library import gaussian_flows as lib
 
 from . import pictures
@@ -34,10 +34,8 @@ def divergence(case: Case, *, sign: float = 1.0) -> Checks:
     for _ in range(case.pick(8, 16)):
         H, Sigma = -sign * pictures.negative_form(rng), lib.covariance(rng, 2)
         whole = lib.random_problem(rng, EYE, H, Sigma)
-        part = 0.5 * rng.normal(size=(2, 2))
-        shares = (part, whole.A - part)
         problems.append(whole)
-        heads.append([random_head(rng, EYE, share) for share in shares])
+        heads.append(split_head(rng, EYE, whole.A, 0.5))
     ones = pictures.softmax_paths(case, problems, RISE)
     twos = two_heads(heads, lib.starts(problems), RISE)
     escapes = np.array([p.escape for p in problems])

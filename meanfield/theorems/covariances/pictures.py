@@ -7,7 +7,7 @@ from meanfield.flows import BlowUp
 from meanfield.theorems._arrays import Array, Rng, columns, np
 from meanfield.theorems._prelude import Case, Check, Checks, Counterexample, statement
 from meanfield.theorems._protocols import Slack, compare, gap, zero_count
-from meanfield.theorems.gaussians.heads import Head, random_head, two_heads
+from meanfield.theorems.gaussians.heads import Head, random_head, split_head, two_heads
 from meanfield.theorems.gaussians.line import line_paths
 from meanfield.theorems.library import gaussian_flows as lib
 
@@ -107,11 +107,8 @@ def _sinking(case: Case, value: Array) -> list[lib.Problem]:
 
 def _split_paths(case: Case, problems: list[lib.Problem]) -> lib.Paths:
     """The library's flows of two heads with value V, whose bilinear forms sum to A."""
-    rng, heads = case.rng("shares"), []
-    for p in problems:
-        part = rng.normal(size=(2, 2))
-        shares = (part, p.A - part)
-        heads.append([random_head(rng, p.V, share) for share in shares])
+    rng = case.rng("shares")
+    heads = [split_head(rng, p.V, p.A) for p in problems]
     return two_heads(heads, lib.starts(problems), TURNING)
 
 

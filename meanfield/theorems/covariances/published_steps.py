@@ -8,13 +8,10 @@ from meanfield.endings import Status
 from meanfield.theorems._arrays import Array, Unary, columns, jax, jnp, np
 from meanfield.theorems._prelude import Case, Checks, statement
 from meanfield.theorems._protocols import Slack, compare, gap, order, zero_count
-from meanfield.theorems.covariances.clipped_euler import (
-    ClippedEuler,
-    Rule,
-    clipped_euler,
-)
 from meanfield.theorems.library.gaussian_flows import moments
 from meanfield.theorems.library.measures import eigenpairs, families
+
+from .clipped_euler import ClippedEuler, Rule, clipped_euler
 
 FLOOR, LIMIT, FRAMES = 1e-14, 50_000, 80
 BOUND, REST, END = 1e3, 1e-4, 0.4
@@ -131,7 +128,6 @@ def _steps(case: Case, *, turn: Unary) -> Checks:
     n_mismatches = int(np.sum(n_steps != run.n_steps) + np.sum(code != run.code))
     least_values = [np.linalg.eigvalsh(S[-2:])[:, 0] for S in (run.final, final)]
     why = "rounding 1e-16 of entries below one over the floor 1e-14"
-    endings_label = "members that end otherwise, or after other steps"
     floor_label = "least eigenvalue of those clipped"
     # The order is measured by comparison with DOP853, for four step lengths.
     start = np.linalg.cholesky(family.covariances[0])
@@ -141,6 +137,6 @@ def _steps(case: Case, *, turn: Unary) -> Checks:
     errors = np.max(np.abs(ends - exact), axis=(1, 2))
     sizes = END / family.counts
     yield order("error at t = 0.4", sizes, errors, 1.0, names=("τ", "error"))
-    yield zero_count(endings_label, n_mismatches)
+    yield zero_count("members that end otherwise, or after other steps", n_mismatches)
     yield gap("where they end", run.final, final, **ROUNDING)
     yield gap(floor_label, *least_values, tolerance=0.1, why=why, scale=FLOOR)

@@ -92,17 +92,12 @@ def flux(case: Case, *, power: float) -> Check:
     precision, width = np.linalg.inv(Y @ Y.T), 2 * np.pi * abs(np.linalg.det(Y))
     square = lambda z: np.sum(((z - mean) @ precision) * (z - mean), axis=1)
     rho = lambda z: np.exp(-square(z) / 2) / width
-    slopes = _pressure_slopes(gaussian(mean, Y), jnp.asarray(x))
+    mu, energy = gaussian(mean, Y), InternalEnergy(EXPONENT)
+    slopes = energy.gradient(mu, Tokens(jnp.asarray(x)))
     actual = rho(x)[:, None] * np.asarray(slopes)
     reference = ref.gradient(lambda z: np.sum(rho(z) ** power), x)
     why = ROUNDING + ", times the condition of Σ, at most 1e3"
     return gap("porous medium flux", actual, reference, tolerance=1e-9, why=why)
-
-
-@eqx.filter_jit
-def _pressure_slopes(mu: Gaussian, x: JaxArray) -> JaxArray:
-    r"""The library's $\nabla\delta F$ at `x`, for the energy of the porous medium."""
-    return InternalEnergy(EXPONENT).gradient(mu, Tokens(x))
 
 
 class _Spreading(NamedTuple):
@@ -162,8 +157,13 @@ def _porous_medium(power: float) -> _Spreading:
         return lambda x: betainc(a, a, np.clip((1 + x / width) / 2, 0, 1))
 
     m, width = EXPONENT, 2 ** (1 / (power + 1))
+    # At time t the density is $\rho = h(1 - x^2)_+^{1/(m-1)}$, of mass one, with the
+    # velocity $-\partial_x\frac m{m-1}\rho^{m-1} = \frac{2m}{m-1}h^{m-1}x$, which is
+    # $x/((m+1)t)$.
+    h = 1 / beta(0.5, m / (m - 1))
+    t = (m - 1) / (2 * m * (m + 1) * h ** (m - 1))
     start, end = cumulative(m, 1.0), cumulative(power, width)
-    return _Spreading("porous medium", (1.0, 0.0), 0.0, 1.5, _age(m), start, end)
+    return _Spreading("porous medium", (1.0, 0.0), 0.0, 1.5, t, start, end)
 
 
 def _mixtures(case: Case) -> list[_Spreading]:
@@ -180,13 +180,3 @@ def _mixtures(case: Case) -> list[_Spreading]:
         start, end = partial(law, m=means, s=deviations), partial(law, m=m, s=s)
         flows.append(_Spreading(name, (0.0, 1.0), H, 5.0, t, start, end))
     return flows
-
-
-def _age(m: float) -> float:
-    r"""Time at which the self-similar solution has the support $[-1, 1]$.
-
-    The density $\rho = h(1 - x^2)_+^{1/(m-1)}$ of mass one has the velocity
-    $-\partial_x\frac m{m-1}\rho^{m-1} = \frac{2m}{m-1}h^{m-1}x = x/((m+1)t)$.
-    """
-    h = 1 / beta(0.5, m / (m - 1))
-    return (m - 1) / (2 * m * (m + 1) * h ** (m - 1))

@@ -46,22 +46,17 @@ class Motion(NamedTuple):
         """The motion with the symmetric part of `A` in place of `A`."""
         return self._replace(A=(self.A + self.A.T) / 2)
 
-    @property
-    def masses(self) -> Array:
-        r"""$(G * \rho)(x_i)$, computed in NumPy."""
-        return mass(self, self.x)
-
 
 def mass(m: Motion, x: Array) -> Array:
     r"""$(G * \rho)(x_i)$ for atoms `x` with the weights of the motion, by NumPy."""
     return np.exp(ref.bilinear(m.A)(x, x)) @ m.w
 
 
-def motion(rng: Rng, n: int = 5, d: int = 2) -> Motion:
-    """Random motion of `n` atoms; `A` is not symmetric."""
-    x, w = tokens(rng, n, d)
-    A, C = rng.normal(size=(2, d, d)) / 2
-    return Motion(A, spd(rng, d), w, 0.7 * x, (C + C.T) / 2, rng.normal(size=d))
+def motion(rng: Rng, n: int = 5) -> Motion:
+    """Random motion of `n` atoms in the plane; `A` is not symmetric."""
+    x, w = tokens(rng, n, 2)
+    A, C = rng.normal(size=(2, 2, 2)) / 2
+    return Motion(A, spd(rng, 2), w, 0.7 * x, (C + C.T) / 2, rng.normal(size=2))
 
 
 class Geodesic(NamedTuple):
@@ -112,8 +107,7 @@ def _geodesic(m: Motion, z: JaxArray) -> tuple[JaxArray, ...]:
 
 def geodesic(m: Motion, z: Array | None = None) -> Geodesic:
     """The library's geodesic through the motion's atoms and momenta, or through `z`."""
-    arrays = Motion(*map(jnp.asarray, m))  # pyright: ignore[reportArgumentType]
-    values = _geodesic(arrays, jnp.asarray(m.z if z is None else z))
+    values = _geodesic(m, jnp.asarray(m.z if z is None else z))
     return Geodesic(*map(np.asarray, values))
 
 

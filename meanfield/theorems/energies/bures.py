@@ -4,16 +4,7 @@ from collections.abc import Callable
 
 from scipy.integrate import quad
 
-from meanfield.energies import (
-    AbstractEnergy,
-    GradientFlow,
-    QuadraticPotential,
-    SinkhornEnergy,
-    TwistedMetric,
-    bures_squared,
-    dissipation,
-    jko_step,
-)
+from meanfield import energies
 from meanfield.measures import Gaussian, Points
 from meanfield.scores import Dot
 from meanfield.theorems._arrays import Array, JaxArray, eqx, jax, jnp, np
@@ -36,13 +27,13 @@ NEWTON = Slack(
     why="the step ends with Newton's method from a point within sqrt(eps): 1e-15 times "
     "the condition of the Hessian, and the rounding of 1e3 operations",
 )
-Step = Callable[[AbstractEnergy, Gaussian, float], Gaussian]
-_squared_distance = jax.jit(bures_squared)
+Step = Callable[[energies.AbstractEnergy, Gaussian, float], Gaussian]
+_squared_distance = jax.jit(energies.bures_squared)
 
 
-def _explicit(energy: AbstractEnergy, start: Gaussian, tau: float) -> Gaussian:
+def _explicit(energy: energies.AbstractEnergy, start: Gaussian, tau: float) -> Gaussian:
     """Explicit Euler step of the flow; such a step is not a minimising movement."""
-    mean_rate, factor_rate, _ = att.gaussian_rates(GradientFlow(energy), start)
+    mean_rate, factor_rate, _ = att.gaussian_rates(energies.GradientFlow(energy), start)
     return Gaussian(start.mean + tau * mean_rate, start.factor + tau * factor_rate)
 
 
@@ -65,7 +56,7 @@ def _explicit(energy: AbstractEnergy, start: Gaussian, tau: float) -> Gaussian:
         ),
     ),
 )
-def minimising_movement(case: Case, *, step: Step = jko_step) -> Checks:
+def minimising_movement(case: Case, *, step: Step = energies.jko_step) -> Checks:
     r"""Compares the library's implicit (JKO) steps with closed forms.
 
     For a quadratic potential with four rates, a step is compared with the resolvent. In
@@ -83,7 +74,7 @@ def minimising_movement(case: Case, *, step: Step = jko_step) -> Checks:
     Q, K = rng.normal(size=(2, 2, 2)) / 2
     mean, Y = rng.normal(size=2), np.linalg.cholesky(spd(rng, 2))
     start = att.gaussian(mean, Y)
-    end = step(SinkhornEnergy(Q, K, 0.7), start, tau)
+    end = step(energies.SinkhornEnergy(Q, K, 0.7), start, tau)
     alpha, Sigma = np.asarray(end.mean), np.asarray(end.covariance)
     mean_gradient, S = ref.gaussian_gradients(alpha, Sigma, K.T @ Q / 0.7)
     mean_before, back = alpha + tau * mean_gradient, np.eye(2) + 2 * tau * S
@@ -114,8 +105,7 @@ def _steps(case: Case, step: Step) -> Checks:
     H, c = (U * rates) @ U.T, rng.normal(size=4)
     mean, Y = rng.normal(size=4), rng.normal(size=(4, 4)) / 2 + np.eye(4)
     start = att.gaussian(mean, Y)
-    energy = QuadraticPotential((H + H.T) / 2, c)
-    end = step(energy, start, tau)
+    end = step(energies.QuadraticPotential((H + H.T) / 2, c), start, tau)
     shrink = np.linalg.inv(np.eye(4) + tau * H)
     Sigma = shrink @ Y @ Y.T @ shrink
     ratios = U.T @ (np.asarray(end.mean) - c) / (U.T @ (mean - c))
@@ -195,7 +185,7 @@ def translation(case: Case, *, share: float = 1) -> Checks:
     counterexample=r"Diracs at 0 and 3; twisted, $a = 0.6$, $B = 1$: $d(\delta_0, "
     r"\delta_1)$ and $d(\delta_2, \delta_3)$",
 )
-def _(case: Case) -> Counterexample:
+def _(_: Case) -> Counterexample:
     inner, outer = _twisted_distance(0, 1), _twisted_distance(2, 3)
     exact = lambda p, q: quad(lambda x: np.exp(0.3 * x**2), p, q)[0]
     ratio = exact(2, 3) / exact(0, 1)
@@ -203,9 +193,7 @@ def _(case: Case) -> Counterexample:
     slack, actual = Slack(tolerance=1e-11, why=why), outer / inner
     invariance = compare("d(δ₂,δ₃)/d(δ₀,δ₁)", actual, "=", 1, **slack)
     lengths = gap("ratio of lengths", actual, ratio, **slack)
-    return Counterexample(
-        (_squares(case, power=1), invariance), (_squares(case, power=2), lengths)
-    )
+    return Counterexample((_squares(power=1), invariance), (_squares(power=2), lengths))
 
 
 @eqx.filter_jit
@@ -216,9 +204,10 @@ def _speeds(x: JaxArray, a: JaxArray, B: JaxArray) -> JaxArray:
         mu = Points.uniform(point[None, None])
         unit = jnp.ones((1, 1))
         score = Dot(a * unit, unit)
-        energy = QuadraticPotential(unit, jnp.full(1, 9.0))  # any energy would do
-        field = TwistedMetric(score, B * unit).descent(energy, mu)
-        length = jnp.sqrt(-dissipation(energy, mu, field))
+        # Any energy would do.
+        energy = energies.QuadraticPotential(unit, jnp.full(1, 9.0))
+        field = energies.TwistedMetric(score, B * unit).descent(energy, mu)
+        length = jnp.sqrt(-energies.dissipation(energy, mu, field))
         return length / jnp.abs(field(mu.tokens)[0, 0])
 
     return jax.vmap(speed)(x)
@@ -232,9 +221,8 @@ def _twisted_distance(p: float, q: float, *, a: float = 0.6, B: float = 1.0) -> 
     return float((q - p) / 2 * weights @ np.asarray(speeds))
 
 
-def _squares(case: Case, *, power: float) -> Check:
+def _squares(*, power: float) -> Check:
     """Compares $D^p$ with $D_0^2 + |m - m'|^2$, for two Diracs at distance 3."""
-    del case
     unit = np.eye(1)
     cost = wasserstein(np.array([[0.0]]), np.array([[3.0]]))
     return gap("D", cost**power, _bures(unit, unit) + 9, tolerance=1e-13, why=WHY)

@@ -2,15 +2,15 @@
 
 from collections.abc import Callable
 
-from meanfield.attention import attentions
-from meanfield.measures import Points
-from meanfield.theorems._arrays import Array, JaxArray, Rng, eqx, jnp, np
+from meanfield.theorems._arrays import Array, Rng, np
 from meanfield.theorems._prelude import Case, Checks, Counterexample, statement
 from meanfield.theorems._protocols import compare, gap
+from meanfield.theorems._vocabulary import Cloud, Parameters
+from meanfield.theorems.library import attentions as att
 from meanfield.theorems.library.energies import ROUNDING, rounding_gap, spd
 from meanfield.theorems.reference import energies as ref
 
-from ._motion import Motion, geodesic, motion, path_of
+from ._motion import Motion, geodesic, mass, motion, path_of
 from .geodesics import velocity
 
 Prepare = Callable[[Motion], Motion]
@@ -71,21 +71,15 @@ def _energy_derivative(m: Motion, z: Array) -> Array:
     return m.w @ np.sum(velocity(m, z)[0] * gradient, axis=1)
 
 
-@eqx.filter_jit
-def _softmax(A: JaxArray, V: JaxArray, x: JaxArray, w: JaxArray) -> JaxArray:
-    mu = Points.weighted(x, w)
-    attention = attentions["softmax"](A, jnp.eye(A.shape[0]), V)
-    return attention.field(0.0, mu)(mu.tokens)
-
-
 def _integrals(m: Motion, *, last: float) -> float:
     r"""Sum of the six integrals, with $V = -BA$ and the library's softmax $\Gamma$.
 
     `last` is the power of $G(x, y)$ in the sixth integral; it is 1 in the claim.
     """
     V, x, p, w = -m.B @ m.A, m.x, m.p, m.w
-    Gamma = np.asarray(_softmax(*(jnp.asarray(array) for array in (m.A, V, x, w))))
-    G, g = np.exp(ref.bilinear(m.A)(x, x)), m.masses
+    cloud, softmax = Cloud(x, w), Parameters(m.A, np.eye(2), V).attention("softmax")
+    Gamma = np.asarray(att.velocity(softmax, cloud, cloud))
+    G, g = np.exp(ref.bilinear(m.A)(x, x)), mass(m, x)
     pairs = w[:, None] * w[None, :]
     forms = p @ V @ x.T  # entry (i, j) pairs momentum i with atom j
     drift, lengths = np.sum(p * Gamma, axis=1), np.sum((p @ m.B) * p, axis=1) / g**2

@@ -45,7 +45,7 @@ def geodesics(case: Case, *, nonlocal_term: float = 1) -> Checks:
     yield rounding_gap("p' by the equation of ψ", momentum_rate, expected[1])
     yield rounding_gap("x' by the library", library.velocity[0], expected[0])
     yield rounding_gap("p' by the library", library.velocity[1], expected[1])
-    yield rounding_gap("length", library.length, m.w @ (squares / m.masses) / 4)
+    yield rounding_gap("length", library.length, m.w @ (squares / mass(m, m.x)) / 4)
     # The library's Hamiltonian must stay constant along SciPy's solution.
     rate = lambda _, z: velocity(m, z, nonlocal_term=nonlocal_term)
     path = formulas.integrate(rate, m.z, np.linspace(0, 1, 5))

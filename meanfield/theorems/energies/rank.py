@@ -9,11 +9,13 @@ from meanfield.theorems._arrays import Array, JaxArray, eqx, jnp, np
 from meanfield.theorems._prelude import Case, Checks, Counterexample, statement
 from meanfield.theorems._protocols import compare, gap
 from meanfield.theorems._vocabulary import Parameters
+from meanfield.theorems.library.attentions import gaussian_rates
 from meanfield.theorems.reference import formulas
 from meanfield.theorems.reference.formulas import sqrtm_psd
 
 from .bures_gradients import EPSILON
 
+Carry = Callable[..., Array | JaxArray]
 RTOL = 1e-10
 SOLVER = (
     "rtol 1e-10 of both solvers, over at most ten steps, relative to the largest "
@@ -21,9 +23,12 @@ SOLVER = (
 )
 
 
-def _flow_factors(attention: Attention, mean: Array, factors: Array) -> Array:
+@eqx.filter_jit
+def _flow_factors(attention: Attention, mean: JaxArray, factors: JaxArray) -> JaxArray:
     """Factors at t = 1.5 in the library's flow."""
-    return np.asarray(_flow(attention, jnp.asarray(mean), jnp.asarray(factors)))
+    ts, steps = jnp.array([0.0, 1.5]), adaptive(rtol=RTOL)
+    run = lambda Y: flow(attention, Gaussian(mean, Y), ts, stepping=steps)
+    return eqx.filter_vmap(lambda Y: run(Y).coordinates[1])(factors)[:, -1]
 
 
 def _euler_factors(attention: Attention, mean: Array, factors: Array) -> Array:
@@ -38,19 +43,8 @@ def _euler_factors(attention: Attention, mean: Array, factors: Array) -> Array:
 
 @eqx.filter_jit
 def _rates(attention: Attention, mean: JaxArray, factors: JaxArray) -> JaxArray:
-    def rate(Y: JaxArray) -> JaxArray:
-        mu = Gaussian(mean, Y)
-        half = mu.transport(attention.field(0.0, mu))[1] @ Y.T
-        return half + half.T
-
-    return eqx.filter_vmap(rate)(factors)
-
-
-@eqx.filter_jit
-def _flow(attention: Attention, mean: JaxArray, factors: JaxArray) -> JaxArray:
-    ts, steps = jnp.array([0.0, 1.5]), adaptive(rtol=RTOL)
-    run = lambda Y: flow(attention, Gaussian(mean, Y), ts, stepping=steps)
-    return eqx.filter_vmap(lambda Y: run(Y).coordinates[1])(factors)[:, -1]
+    rates = eqx.filter_vmap(lambda Y: gaussian_rates(attention, Gaussian(mean, Y)))
+    return rates(factors)[2]
 
 
 @statement(
@@ -67,7 +61,7 @@ def _flow(attention: Attention, mean: JaxArray, factors: JaxArray) -> JaxArray:
         {"carry": _euler_factors},
     ),
 )
-def constant_rank(case: Case, *, carry: Callable[..., Array] = _flow_factors) -> Checks:
+def constant_rank(case: Case, *, carry: Carry = _flow_factors) -> Checks:
     r"""Compares log det Σ along the library's Sinkhorn flow with integrals of traces.
 
     The flow starts at covariances of rank 3 and 2. Products of the singular values of
@@ -105,7 +99,7 @@ def _(case: Case) -> Counterexample:
     return Counterexample((zero,), constant_rank(case)[:2])
 
 
-def _run(case: Case, carry: Callable[..., Array]) -> tuple[Parameters, Array, Array]:
+def _run(case: Case, carry: Carry) -> tuple[Parameters, Array, Array]:
     """Parameters, initial factors of rank 3 and 2, and the final factors at t = 1.5."""
     rng = case.rng("flow")
     Q, K = rng.normal(size=(2, 4, 3)) / 2
@@ -113,7 +107,7 @@ def _run(case: Case, carry: Callable[..., Array]) -> tuple[Parameters, Array, Ar
     full = rng.normal(size=(3, 3)) / 2 + np.eye(3)
     low = full @ np.diag([1.0, 1.0, 0.0]) @ np.linalg.qr(rng.normal(size=(3, 3)))[0]
     p, starts = Parameters(Q, K, V, np.asarray(EPSILON)), np.stack([full, low])
-    return p, starts, carry(p.attention("sinkhorn"), mean, starts)
+    return p, starts, np.asarray(carry(p.attention("sinkhorn"), mean, starts))
 
 
 def _integral_of_trace(p: Parameters, Y: Array) -> float:

@@ -135,8 +135,7 @@ def convergence_penalty(convergence: Convergence | None) -> JaxArray:
     """Zero if every Sinkhorn solve has converged, NaN otherwise."""
     if convergence is None:
         raise ValueError("`convergence` must be a `Convergence` record; got `None`.")
-    good = jnp.all(convergence.is_met)
-    return jnp.where(good, 0.0, jnp.nan)
+    return jnp.where(jnp.all(convergence.is_met), 0.0, jnp.nan)
 
 
 LogRatio = Callable[..., JaxArray]

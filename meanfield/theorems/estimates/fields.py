@@ -71,8 +71,7 @@ def _three(
     c, log_spread = constants
     dynamics = attacks.attention(name, p)
     sizes = jnp.stack(attacks.log_sizes(dynamics, s.mu, s.x)) - jnp.log(s.v)
-    derivative_bound = jnp.log(c * s.a * s.R**2)
-    return sizes - jnp.stack([jnp.log(s.R), derivative_bound, log_spread])
+    return sizes - jnp.stack([jnp.log(s.R), jnp.log(c * s.a * s.R**2), log_spread])
 
 
 @statement(

@@ -100,8 +100,7 @@ def plan(p: attacks.Parameters, index: JaxArray, factor: JaxArray) -> JaxArray:
     exponent = factor * sum_norm**2 * s.R**2
     log_bounds = jnp.log(jnp.stack([2 * sum_norm, s.q, s.k]) * sum_norm * s.R)
     sizes = [attacks.size(x) for x in (gradient + dg[1], df[0], dg[1])]
-    log_sizes = jnp.log(jnp.stack(sizes))
-    gradient_ratio, f_ratio, g_ratio = log_sizes - log_bounds
+    gradient_ratio, f_ratio, g_ratio = jnp.log(jnp.stack(sizes)) - log_bounds
     steepness = total + cost - exponent + gradient_ratio
     stability = jnp.log(_potential_distance(f[1] - f[0], g[1] - g[0])) - log_distance
     density_ratio, sum_ratio = (total + cost) / exponent - 1, total / exponent - 1

@@ -6,22 +6,14 @@ from meanfield.attention import attentions
 from meanfield.dynamics import Heads, LogTime, stack_trees
 from meanfield.endings import Status
 from meanfield.flows import Steady
-from meanfield.measures import Gaussian
 from meanfield.theorems._arrays import Array, JaxArray, Rng, columns, eqx, jnp, np
 from meanfield.theorems._prelude import Case, Checks, Counterexample, statement
 from meanfield.theorems._protocols import Slack, compare, gap, zero_count
+from meanfield.theorems.library import attentions as att
 from meanfield.theorems.library import gaussian_flows as lib
-from meanfield.theorems.library.attentions import gaussian
-from meanfield.theorems.library.moving_parameters import (
-    PATH,
-    TIMES,
-    integrate_layers,
-    moving_attention,
-    value_at,
-)
+from meanfield.theorems.library import moving_parameters as moving
 from meanfield.theorems.reference import formulas as ref
 from meanfield.theorems.reference.measures import hermite_nodes
-from meanfield.tokens import Tokens
 
 UNIT = np.linspace(0, 1, 9)
 # The value matrix of each head projects onto one coordinate.
@@ -55,12 +47,12 @@ def heads(
     draws = _Draws(case.rng("heads"), case.pick(8, 24))
     V = values(draws)
     yield from _moments(draws, V)
-    moving = _Draws(case.rng("moving"), 4, path=PATH)
-    yield from _moving_moments(moving, values(moving))
+    moving_draws = _Draws(case.rng("moving"), 4, path=moving.PATH)
+    yield from _moving_moments(moving_draws, values(moving_draws))
     # NumPy sums the softmax fields of both heads on Gauss–Hermite nodes, for one draw.
     Q, K, mean, Y = draws.Q[0], draws.K[0], draws.mean[0], draws.factor[0]
-    stack = jnp.asarray(np.stack([Q, K, draws.value[0]]))
-    actual = _velocity(stack, gaussian(mean, Y), jnp.asarray(draws.probes))
+    stack = stack_trees(list(map(attentions["softmax"], Q, K, draws.value[0])))
+    actual = att.gaussian_velocity(Heads(stack), att.gaussian(mean, Y), draws.probes)
     x, w = hermite_nodes(mean, Y, 24)
     expected = sum(
         ref.normalised_velocity(ref.dot_scores(q, k, draws.probes, x), w, v, x)
@@ -144,40 +136,28 @@ def _moments(draws: _Draws, values: Array) -> Checks:
 def _moving_moments(draws: _Draws, values: Array) -> Checks:
     """Compares the library's flows of two moving heads with the equations."""
     Q, K, V = map(jnp.asarray, (draws.Q, draws.K, draws.value))
-    run = lib.paths(_moving_heads(Q, K, V), (draws.mean, draws.factor), np.log1p(TIMES))
-    states = []
-    for q, k, v, m, Y in zip(
-        draws.Q, draws.K, values, draws.mean, draws.factor, strict=True
-    ):
+    dynamics, start = _moving_heads(Q, K, V), (draws.mean, draws.factor)
+    run, states = lib.paths(dynamics, start, np.log1p(moving.TIMES)), []
+    for *parts, m, Y in zip(draws.Q, draws.K, values, *start, strict=True):
 
-        def rate_in(layer: int, q: Array = q, k: Array = k, v: Array = v) -> Callable:
-            def rate(t: float, y: Array) -> Array:
-                at_time = lambda paths: [value_at(path, t, layer) for path in paths]
-                rows = zip(at_time(q), at_time(k), at_time(v), strict=True)
-                return lib.moments_rate([(V, K.T @ Q) for Q, K, V in rows])(t, y)
+        def rate(middle: float, t: float, y: Array, parts: list = parts) -> Array:
+            at_time = lambda paths: [moving.value_at(path, t, middle) for path in paths]
+            heads = zip(*map(at_time, parts), strict=True)
+            return lib.moments_rate([(V, K.T @ Q) for Q, K, V in heads])(t, y)
 
-            return rate
-
-        states.append(integrate_layers(rate_in, np.column_stack([m, Y @ Y.T])))
+        y = np.column_stack([m, Y @ Y.T])
+        states.append(ref.integrate_pieces(rate, y, moving.TIMES))
     expected = np.stack(states)
     yield lib.flow_gap("mean, moving", run.means, expected[..., 0])
-    label = "covariance, moving"
-    yield lib.flow_gap(label, run.covariances, expected[..., 1:])
+    yield lib.flow_gap("covariance, moving", run.covariances, expected[..., 1:])
 
 
 @eqx.filter_jit
 @eqx.filter_vmap
 def _moving_heads(Q: JaxArray, K: JaxArray, V: JaxArray) -> LogTime:
     """The library's sum of moving heads, for each member of a batch."""
-    head = lambda *paths: moving_attention("softmax", *paths)
+    head = lambda *paths: moving.moving_attention("softmax", *paths)
     return LogTime(Heads(eqx.filter_vmap(head)(Q, K, V)))
-
-
-@eqx.filter_jit
-def _velocity(stack: JaxArray, mu: Gaussian, probes: JaxArray) -> JaxArray:
-    """The library's velocities at the probes, under several softmax heads."""
-    heads = Heads(eqx.filter_vmap(attentions["softmax"])(*stack))
-    return heads.field(0.0, mu)(Tokens(probes))
 
 
 @statement(
@@ -247,6 +227,12 @@ def _plane_flows(
     members = [[(M, -M, V) for M, V in zip(rows, values, strict=True)]] * n
     ts = np.array([0.0, 1.0, 5.0, 20.0, 50.0, 100.0, 300.0, 600.0, 1e3])
     return two_heads(members, lib.centred_start(factor), ts), q[0]
+
+
+def split_head(rng: Rng, V: Array, A: Array, size: float = 1.0) -> list[Head]:
+    """Two heads with the value `V`, whose bilinear forms are random and sum to `A`."""
+    part = size * rng.normal(size=(2, 2))
+    return [random_head(rng, V, share) for share in (part, A - part)]
 
 
 def random_head(rng: Rng, V: Array, A: Array) -> Head:

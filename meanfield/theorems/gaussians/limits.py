@@ -127,8 +127,7 @@ def _(case: Case) -> Checks:
         start = U @ np.diag([0.7, 0.4, 0.0])
         problems.append(lib.Problem(problem.V, H / 2, start))
     run = lib.long_paths(case, "rising", problems, lib.LONG)
-    missing = run.n_other_endings(Status.BLOW_UP)
-    yield zero_count("wrong endings, V = I", missing)
+    yield zero_count("wrong endings, V = I", run.n_other_endings(Status.BLOW_UP))
 
 
 def _rising(case: Case) -> list[lib.Problem]:

@@ -233,9 +233,8 @@ def moments(case: Case, *, power: float = 1.0) -> Checks:
     correction=r"$C$ must contain $A^\top\Sigma A$, as in Lemma 4.14",
     counterexample="A = [[.6, −.5], [.2, .4]], Σ = [[1, .3], [.3, .5]], ε = 1, V = I",
 )
-def _(case: Case) -> Counterexample:
+def _(_: Case) -> Counterexample:
     """Compares both forms of C with the library's rates, and with rates of nodes."""
-    del case
     A, S = np.array([[0.6, -0.5], [0.2, 0.4]]), np.array([[1.0, 0.3], [0.3, 0.5]])
     I = np.eye(2)
     m = Member(np.zeros(2), np.linalg.cholesky(S), A, I, I, np.array(1.0))

@@ -69,9 +69,8 @@ def _mean_rates(case: Case, iterations: int | None) -> Checks:
     slack = Slack(tolerance=1e-12, why="sums of a few products in float64")
     why = "the library's tolerance on log-marginals, 4e-11, times |x|"
     solver_slack = Slack(tolerance=1e-9, why=why)
-    label = "mean velocity of 30 points, library"
     yield gap("α', library", actual, expected, **slack)
-    yield gap(label, point_rate, exact, **solver_slack)
+    yield gap("mean velocity of 30 points, library", point_rate, exact, **solver_slack)
 
 
 @statement(
@@ -109,12 +108,11 @@ def scalars(case: Case, *, four: float = 4.0) -> Checks:
     gentle = 4 * np.abs(a * v)[2:, 0] / (eps[2:, 0] ** 2 * (2 + u[2:, 0]))
     decay = 1 + gentle * lib.LINE_TIMES[-1] * s[2:, 0]
     least = np.min(s[2:, 0] / s[2:, -1] / decay)
-    falling = "decay to zero: s₀/s(T) over 1 + 4|av|Ts₀/ε²(2 + u₀)"
     why = "the rate lies below its limit by at most 1/u, largest at mid-time"
     slack = Slack(tolerance=float(np.max(1 / u[:2, -2])), why=why)
     yield lib.line_time(times, run)
     yield lib.late_growth("2|v|/ε", s[:2], (root * np.abs(v / a))[:2], **slack)
-    yield compare(falling, least, ">=", 1)
+    yield compare("decay to zero: s₀/s(T) over 1 + 4|av|Ts₀/ε²(2 + u₀)", least, ">=", 1)
     yield lib.early_endings(run.code)
 
 

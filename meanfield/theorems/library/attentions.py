@@ -27,6 +27,13 @@ def random_cloud(rng: Rng, n: int, d: int) -> Cloud:
     return Cloud(rng.normal(size=(n, d)) + 0.4, rng.uniform(0.3, 2.7, size=n))
 
 
+def random_problem(
+    rng: Rng, n: int, k: int = 2, d: int = 3
+) -> tuple[Parameters, Cloud]:
+    """Random parameters, for which Q and K have `k` rows, and `n` random tokens."""
+    return random_parameters(rng, k, d), random_cloud(rng, n, d)
+
+
 def uniform_cloud(x: Array) -> Cloud:
     """Cloud of equal weights, for tokens or for probes."""
     return Cloud(x, np.ones(len(x)))
@@ -144,9 +151,10 @@ def l2(p: Parameters, cloud: Cloud, probes: Array) -> Array:
 
 def sinkhorn(p: Parameters, cloud: Cloud, probes: Array) -> Array:
     """Velocities of converged Sinkhorn attention at probes, computed in NumPy."""
-    _, g = ref.sinkhorn_potentials(scores_of(p, cloud.x, cloud.x), cloud.share)
+    w, S = cloud.share, scores_of(p, cloud.x, cloud.x)
+    _, g = ref.sinkhorn_potentials(S, w, w)
     scores = scores_of(p, cloud.x, probes) + g[None, :]
-    return ref.normalised_velocity(scores, cloud.share, p.V / p.epsilon, cloud.x)
+    return ref.normalised_velocity(scores, w, p.V / p.epsilon, cloud.x)
 
 
 def expansion(p: Parameters, cloud: Cloud, probes: Array) -> Array:

@@ -3,26 +3,18 @@
 from collections.abc import Callable
 from typing import NamedTuple
 
-from meanfield.attention import attentions
-from meanfield.energies import (
-    AbstractEnergy,
-    AbstractMetric,
-    GradientFlow,
-    Interaction,
-    QuadraticPotential,
-    TwistedMetric,
-    Wasserstein,
-    dissipation,
-    energies,
-)
-from meanfield.fields import AbstractField
+from meanfield import energies
+from meanfield.attention import Attention, attentions
+from meanfield.dynamics import AbstractDynamics
 from meanfield.measures import Gaussian, Points
 from meanfield.scores import Dot
 from meanfield.theorems._arrays import Array, JaxArray, Rng, eqx, jax, jnp, np
 from meanfield.theorems._prelude import Check
 from meanfield.theorems._protocols import Slack, gap
+from meanfield.theorems._vocabulary import Cloud
 from meanfield.tokens import Tokens
 
+from . import attentions as att
 from .ensembles import tokens
 
 ROUNDING = (
@@ -37,7 +29,7 @@ POTENTIALS = (
 
 ROUNDING_SLACK = Slack(tolerance=1e-12, why=ROUNDING)
 POTENTIAL_SLACK = Slack(tolerance=1e-9, why=POTENTIALS)
-W2 = Wasserstein()
+W2 = energies.Wasserstein()
 
 
 def rounding_gap(label: str, actual: object, reference: object) -> Check:
@@ -84,6 +76,11 @@ class Setting(NamedTuple):
         """The setting with another value matrix."""
         return self._replace(V=V)
 
+    def attention(self, name: str) -> Attention:
+        """The library's attention called `name`, with these parameters."""
+        epsilon = jnp.asarray(self.epsilon)
+        return attentions[name](self.Q, self.K, self.V, epsilon=epsilon)
+
 
 Preparation = Callable[[Setting], Setting]
 
@@ -112,85 +109,72 @@ def spd(rng: Rng, d: int) -> Array:
 
 
 class Evaluation(NamedTuple):
-    """The library's results for one energy and one attention, at tokens and probes."""
+    """The library's results for one energy and one dynamics, at tokens and probes."""
 
     energy: Array  # $E(\mu)$
     variation: Array  # $\delta E$ at probes
     gradient: Array  # $\nabla\delta E$ at probes
     atom_gradient: Array  # $\nabla\delta E$ at the atoms
-    descent: Array  # the field of the gradient flow at probes
-    field: Array  # the field of the attention at probes
-    power: Array  # `dissipation` of the energy under the attention
+    descent: Array  # the field of the Wasserstein gradient flow at probes
+    field: Array  # the field of the dynamics at probes
+    power: Array  # `dissipation` of the energy under the dynamics
 
 
+@eqx.filter_jit
 def _evaluate(
-    energy: AbstractEnergy, mu: Points, probes: Tokens, field: AbstractField
+    s: Setting, energy: energies.AbstractEnergy, dynamics: AbstractDynamics
 ) -> tuple[JaxArray, ...]:
+    mu, probes = Points.weighted(s.x, s.w), Tokens(jnp.asarray(s.probes))
+    field = dynamics.field(0.0, mu)
     return (
         energy(mu),
         energy.first_variation(mu, probes),
         energy.gradient(mu, probes),
         energy.gradient(mu, mu.tokens),
-        GradientFlow(energy).field(0.0, mu)(probes),
+        energies.GradientFlow(energy).field(0.0, mu)(probes),
         field(probes),
-        dissipation(energy, mu, field),
+        energies.dissipation(energy, mu, field),
     )
 
 
-@eqx.filter_jit
-def _interaction_values(s: Setting) -> tuple[JaxArray, ...]:
-    mu, probes = Points.weighted(s.x, s.w), Tokens(jnp.asarray(s.probes))
-    exp = attentions["exp"](s.Q, s.K, s.V, epsilon=s.epsilon)
-    softmax = attentions["softmax"](s.Q, s.K, s.V, epsilon=s.epsilon)
-    energy = energies["interaction"](s.Q, s.K, s.V, epsilon=s.epsilon)
-    values = _evaluate(energy, mu, probes, exp.field(0.0, mu))
-    return (*values, softmax.field(0.0, mu)(probes))
+def _evaluation(
+    s: Setting, energy: energies.AbstractEnergy, dynamics: AbstractDynamics
+) -> Evaluation:
+    return Evaluation(*map(np.asarray, _evaluate(s, energy, dynamics)))
 
 
-@eqx.filter_jit
-def _sinkhorn_values(s: Setting) -> tuple[JaxArray, ...]:
-    mu, probes = Points.weighted(s.x, s.w), Tokens(jnp.asarray(s.probes))
-    attention = attentions["sinkhorn"](s.Q, s.K, s.V, epsilon=s.epsilon)
-    energy = energies["sinkhorn"](s.Q, s.K, s.V, epsilon=s.epsilon)
-    values = _evaluate(energy, mu, probes, attention.field(0.0, mu))
-    velocity = lambda x: attention.field(0.0, Points.weighted(x, s.w))(probes)
-    return (*values, jax.jvp(velocity, (jnp.asarray(s.x),), (probes.x,))[1])
+def evaluate_interaction(s: Setting) -> Evaluation:
+    """Results for the interaction energy with the attention `exp`."""
+    energy = energies.Interaction(Dot(s.Q, s.K, jnp.asarray(s.epsilon)))
+    return _evaluation(s, energy, s.attention("exp"))
 
 
-@eqx.filter_jit
-def _twisted_values(s: Setting, B: JaxArray) -> tuple[JaxArray, ...]:
-    mu, probes = Points.weighted(s.x, s.w), Tokens(jnp.asarray(s.probes))
-    score = Dot(s.Q, s.K, jnp.asarray(s.epsilon))
-    energy = Interaction(score)
-    flow = GradientFlow(energy, TwistedMetric(score, B)).field(0.0, mu)
-    softmax = attentions["softmax"](s.Q, s.K, s.V, epsilon=s.epsilon).field(0.0, mu)
-    *values, _, _, power = _evaluate(energy, mu, probes, flow)
-    return (*values, flow(probes), softmax(probes), power)
-
-
-def evaluate_interaction(s: Setting) -> tuple[Evaluation, Array]:
-    """Results for the interaction energy with the attention `exp`.
-
-    The field of softmax attention is the second result.
-    """
-    *values, softmax = _interaction_values(s)
-    return Evaluation(*map(np.asarray, values)), np.asarray(softmax)
+def softmax_velocities(s: Setting) -> Array:
+    """The library's velocities of softmax attention at probes."""
+    clouds = Cloud(s.x, s.w), att.uniform_cloud(s.probes)
+    return np.asarray(att.velocity(s.attention("softmax"), *clouds))
 
 
 def evaluate_sinkhorn(s: Setting) -> Evaluation:
     """Results for the Sinkhorn energy with Sinkhorn attention."""
-    *values, _ = _sinkhorn_values(s)
-    return Evaluation(*map(np.asarray, values))
+    energy = energies.SinkhornEnergy(s.Q, s.K, jnp.asarray(s.epsilon))
+    return _evaluation(s, energy, s.attention("sinkhorn"))
 
 
-def sinkhorn_push(s: Setting) -> Array:
+@eqx.filter_jit
+def sinkhorn_push(s: Setting) -> JaxArray:
     """Derivative of Sinkhorn attention at probes, as atoms move along `s.probes`."""
-    return np.asarray(_sinkhorn_values(s)[-1])
+    attention, probes = s.attention("sinkhorn"), Tokens(jnp.asarray(s.probes))
+    velocity = lambda x: attention.field(0.0, Points.weighted(x, s.w))(probes)
+    return jax.jvp(velocity, (jnp.asarray(s.x),), (probes.x,))[1]
 
 
 def evaluate_twisted(s: Setting, B: Array) -> Evaluation:
-    """Results for the interaction energy, its twisted gradient flow, and softmax."""
-    return Evaluation(*map(np.asarray, _twisted_values(s, jnp.asarray(B))))
+    """Results for the interaction energy with its twisted gradient flow."""
+    score = Dot(s.Q, s.K, jnp.asarray(s.epsilon))
+    energy = energies.Interaction(score)
+    metric = energies.TwistedMetric(score, jnp.asarray(B))
+    return _evaluation(s, energy, energies.GradientFlow(energy, metric))
 
 
 class GaussianEvaluation(NamedTuple):
@@ -205,44 +189,37 @@ class GaussianEvaluation(NamedTuple):
 
 @eqx.filter_jit
 def _evaluate_on_gaussian(
-    energy: AbstractEnergy, mean: JaxArray, factor: JaxArray, probes: JaxArray
+    energy: energies.AbstractEnergy, mu: Gaussian, probes: JaxArray
 ) -> tuple:
-    mu = Gaussian(mean, factor)
-    field = GradientFlow(energy).field(0.0, mu)
-    mean_rate, factor_rate = mu.transport(field)
-    half = factor_rate @ factor.T
+    flow = energies.GradientFlow(energy)
+    mean_rate, _, covariance_rate = att.gaussian_rates(flow, mu)
     variation = energy.first_variation(mu, Tokens(probes))
-    power = dissipation(energy, mu, field)
-    return energy(mu), mean_rate, half + half.T, variation, power
+    power = energies.dissipation(energy, mu, flow.field(0.0, mu))
+    return energy(mu), mean_rate, covariance_rate, variation, power
 
 
 def evaluate_on_gaussian(
-    energy: AbstractEnergy, mean: Array, factor: Array, *, probes: Array
+    energy: energies.AbstractEnergy, mean: Array, factor: Array, *, probes: Array
 ) -> GaussianEvaluation:
     r"""The library's results for an energy on $N(\alpha, YY^\top)$."""
-    arrays = (jnp.asarray(array) for array in (mean, factor, probes))
-    return GaussianEvaluation(*map(np.asarray, _evaluate_on_gaussian(energy, *arrays)))
+    mu = att.gaussian(mean, factor)
+    values = _evaluate_on_gaussian(energy, mu, jnp.asarray(probes))
+    return GaussianEvaluation(*map(np.asarray, values))
 
 
-def gaussian_energy(energy: AbstractEnergy, mean: Array, factor: Array) -> float:
+def gaussian_energy(
+    energy: energies.AbstractEnergy, mean: Array, factor: Array
+) -> float:
     """The library's energy of a Gaussian."""
     probes = np.zeros((5, len(mean)))
     return float(evaluate_on_gaussian(energy, mean, factor, probes=probes).energy)
 
 
-@eqx.filter_jit
-def _potential_values(
-    metric: AbstractMetric, H: JaxArray, c: JaxArray, x: JaxArray, w: JaxArray
-) -> tuple[JaxArray, JaxArray, JaxArray]:
-    mu, energy = Points.weighted(x, w), QuadraticPotential(H, c)
-    down = GradientFlow(energy, metric).field(0.0, mu)(mu.tokens)
-    return energy(mu), energy.first_variation(mu, mu.tokens), down
-
-
 def evaluate_potential(
-    H: Array, c: Array, *, x: Array, w: Array, metric: AbstractMetric = W2
+    H: Array, c: Array, *, x: Array, w: Array, metric: energies.AbstractMetric = W2
 ) -> tuple[Array, Array, Array]:
     """Energy, variation and gradient flow of a quadratic potential, at the atoms."""
-    arrays = (jnp.asarray(array) for array in (H, c, x, w))
-    energy, variation, down = map(np.asarray, _potential_values(metric, *arrays))
-    return energy, variation, down
+    mu, energy = Points.weighted(x, w), energies.QuadraticPotential(H, c)
+    down = energies.GradientFlow(energy, metric).field(0.0, mu)(mu.tokens)
+    variation = energy.first_variation(mu, mu.tokens)
+    return np.asarray(energy(mu)), np.asarray(variation), np.asarray(down)

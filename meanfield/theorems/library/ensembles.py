@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 
 from meanfield._typing import PRNGKey
 from meanfield.attention import Attention, attentions
+from meanfield.dynamics import AbstractDynamics
 from meanfield.endings import Status
 from meanfield.fields import Affine
 from meanfield.flows import flow
@@ -16,6 +17,7 @@ from meanfield.theorems._vocabulary import Member
 from meanfield.theorems.reference import formulas as ref
 from meanfield.tokens import Tokens
 
+Make = Callable[[str, Member], AbstractDynamics]
 STEP = 4e-10  # relative error of one step of `adaptive()` in double precision
 
 
@@ -102,8 +104,7 @@ def rates(
 ) -> Rates:
     """The library's `Rates` of each member of a stack; `probes` are `(n, m, d)`."""
     x = stack.mean[:, None, :] if probes is None else probes
-    values = _rates(name, stack, jnp.asarray(x), options)
-    return jax.tree.map(np.asarray, values)
+    return jax.tree.map(np.asarray, _rates(name, stack, jnp.asarray(x), options))
 
 
 class Paths(NamedTuple):
@@ -122,19 +123,21 @@ class Paths(NamedTuple):
 
 
 @eqx.filter_jit
-def _paths(name: str, stack: Member, ts: JaxArray) -> tuple:
+def _paths(make: Make, name: str, stack: Member, ts: JaxArray) -> tuple:
     def member_path(m: Member) -> tuple:
-        run = flow(attention(name, m), gaussian(m), ts)
+        run = flow(make(name, m), gaussian(m), ts)
         mean, factor = run.coordinates
         return mean, factor, run.code, run.t_star, run.t_star_error, run.n_accepted
 
     return jax.vmap(member_path)(stack)
 
 
-def paths(name: str, stack: Member, ts: Array) -> Paths:
-    """The library's flow of each member at the times `ts`."""
-    values = _paths(name, stack, jnp.asarray(ts))
-    mean, Y, *rest = map(np.asarray, values)
+def paths(name: str, stack: Member, ts: Array, make: Make = attention) -> Paths:
+    """The library's flow of each member at the times `ts`.
+
+    `make` maps the name of an attention and a member to dynamics.
+    """
+    mean, Y, *rest = map(np.asarray, _paths(make, name, stack, jnp.asarray(ts)))
     return Paths(mean, Y @ np.swapaxes(Y, -1, -2), *rest)
 
 

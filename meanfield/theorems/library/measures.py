@@ -71,15 +71,6 @@ def point_measures(case: Case) -> list[Check]:
     ]
 
 
-@eqx.filter_jit
-def _gaussian_measures(
-    mu: Gaussian, covariance: JaxArray, field: Affine
-) -> tuple[JaxArray, JaxArray, JaxArray, JaxArray]:
-    gaussian = Gaussian.from_moments(mu.mean, covariance)
-    motion = mu.transport(field)
-    return gaussian.mean, gaussian.factor, mu.norm(motion), mu.error_norm(motion)
-
-
 def gaussian_measures(case: Case) -> Checks:
     """Checks the Gaussian with given moments, and norms of an affine field."""
     rng = case.rng("Gaussian")
@@ -87,11 +78,13 @@ def gaussian_measures(case: Case) -> Checks:
     B, L = rng.normal(size=(2, 3, 3))
     covariance, factor = B @ B.T / 3 + 0.2 * np.eye(3), rng.normal(size=(3, 2))
     mu, field = att.gaussian(mean, factor), Affine(jnp.asarray(L), jnp.asarray(b))
-    actual_mean, root, *sizes = _gaussian_measures(mu, jnp.asarray(covariance), field)
+    law = Gaussian.from_moments(mu.mean, jnp.asarray(covariance))
+    motion = mu.transport(field)
+    sizes = mu.norm(motion), mu.error_norm(motion)
     x, w = hermite_nodes(mean, factor, 2)
     speed = np.sqrt(w @ np.sum((x @ L.T + b) ** 2, axis=1))
-    yield close("mean given", actual_mean, mean)
-    yield close("root of the covariance given", root, ref.sqrtm_psd(covariance))
+    yield close("mean given", law.mean, mean)
+    yield close("root of the covariance given", law.factor, ref.sqrtm_psd(covariance))
     yield close("norm of a motion", np.stack(sizes), np.stack([speed, speed]))
 
 
@@ -156,9 +149,7 @@ def starts(case: Case) -> Checks:
     yield close("pairs", np.sum(x["antithetic"], axis=0) + 1, np.ones(3))
 
 
-@jax.jit
-def _eigenpairs(S: JaxArray) -> tuple[JaxArray, JaxArray]:
-    return jax.vmap(eigh)(S)
+_eigenpairs = jax.jit(jax.vmap(eigh))
 
 
 def eigenpairs(case: Case) -> Checks:
@@ -173,11 +164,6 @@ def eigenpairs(case: Case) -> Checks:
         yield close(f"UᵀU, d = {d}", np.swapaxes(U, 1, 2) @ U, 0 * S + np.eye(d))
 
 
-@jax.jit
-def _random(key: JaxArray) -> tuple[JaxArray, JaxArray]:
-    return family("random:6:0.7", 3, key=key), jax.random.normal(key, (6, 3, 3))
-
-
 def families(case: Case) -> Checks:
     """Checks families of covariances: a grid over the disc, and Wishart draws."""
     key = case.key("families")
@@ -187,7 +173,8 @@ def families(case: Case) -> Checks:
     disc = np.stack([x[disc_mask], y[disc_mask], np.ones(disc_mask.sum())], axis=1)
     grid = np.asarray(family("grid:5:0.9", 2, key=key))
     a, b, c = grid[:, 0, 0], grid[:, 1, 1], grid[:, 0, 1]
-    covariances, G = (np.asarray(part) for part in _random(key))
+    covariances = np.asarray(family("random:6:0.7", 3, key=key))
+    G = np.asarray(jax.random.normal(key, (6, 3, 3)))
     wishart = G @ np.swapaxes(G, 1, 2)
     traces = np.trace(wishart, axis1=1, axis2=2)[:, None, None]
     yield close("grid in the cone", np.stack([a - b, 2 * c, a + b], axis=1), disc)
@@ -203,9 +190,7 @@ def worst_convergence() -> Check:
     return close("error of a sum", [last.residual, last.tolerance], expected)
 
 
-@jax.jit
-def _tilts(factors: JaxArray, B: JaxArray) -> JaxArray:
-    return jax.vmap(lambda Y, square: tilt(Y, square, square))(factors, B)
+_tilts = jax.jit(jax.vmap(lambda Y, square: tilt(Y, square, square)))
 
 
 def massless_tilts(case: Case) -> Check:

@@ -1,6 +1,5 @@
 """Flows of tokens with time-dependent parameters, by the library and in NumPy."""
 
-import itertools
 from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple
@@ -162,14 +161,10 @@ def trajectories(members: Members) -> dict[str, Array]:
             f"got the statuses {np.asarray(codes).tolist()}."
         )
     tokens_by_kind = dict(zip(FLOW_KINDS, np.asarray(paths), strict=True))
-    frames = [members.x]
-    for a, b in itertools.pairwise(FRAMES):
-        rate = lambda t, x, a=a: np.asarray(
-            _sinkhorn(jnp.asarray(a + t), members._replace(x=x))
-        )
-        piece = np.array([0.0, b - a])  # the parameters can have kinks at frames
-        frames.append(ref.integrate(rate, frames[-1], piece, rtol=1e-10)[-1])
-    return tokens_by_kind | {"Sinkhorn": np.stack(frames, axis=1)}
+    rate = lambda _, t, x: np.asarray(_sinkhorn(jnp.asarray(t), members._replace(x=x)))
+    # The parameters can have kinks at frames.
+    frames = ref.integrate_pieces(rate, members.x, FRAMES, rtol=1e-10)
+    return tokens_by_kind | {"Sinkhorn": np.moveaxis(frames, 0, 1)}
 
 
 def reference(name: str, members: Members, m: int) -> Array:
@@ -177,18 +172,14 @@ def reference(name: str, members: Members, m: int) -> Array:
     kind = KINDS[name]
     parts = [getattr(members, part)[m] for part in "QKV"]
     s = np.zeros(len(members.w[m])) if members.s is None else members.s[m]
-    y = members.x[m]
-    for start, end in itertools.pairwise(kind.schedule.kinks):
-        middle = (start + end) / 2
 
-        def rate(t: float, x: Array, middle: float = middle) -> Array:
-            Q, K, V = (kind.schedule.value_at(part, t, middle) for part in parts)
-            heads = list(zip(Q, K, V, strict=True))[: kind.heads]
-            cloud = x, members.w[m], s
-            return np.sum([_visible_velocity(kind, M, *cloud) for M in heads], axis=0)
+    def rate(middle: float, t: float, x: Array) -> Array:
+        Q, K, V = (kind.schedule.value_at(part, t, middle) for part in parts)
+        heads = list(zip(Q, K, V, strict=True))[: kind.heads]
+        cloud = x, members.w[m], s
+        return np.sum([_visible_velocity(kind, M, *cloud) for M in heads], axis=0)
 
-        y = ref.integrate(rate, y, np.array([start, end]))[-1]
-    return y
+    return ref.integrate_pieces(rate, members.x[m], kind.schedule.kinks)[-1]
 
 
 def _visible_velocity(

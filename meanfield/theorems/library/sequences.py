@@ -4,16 +4,7 @@ from typing import Any
 
 from jaxtyping import Float
 
-from meanfield.attention import Attention
-from meanfield.attention.sparse import (
-    Blocks,
-    Layer,
-    SortingNetwork,
-    balance_logs,
-    balance_logs_causally,
-    block_sums,
-    prefix_sums,
-)
+from meanfield.attention import Attention, sparse
 from meanfield.measures import Points
 from meanfield.theorems._arrays import Array, JaxArray, eqx, jax, jnp, np
 from meanfield.theorems._vocabulary import Cloud, Parameters
@@ -45,27 +36,29 @@ def zero_scores(d: int) -> Parameters:
 
 def sums(x: Array, n_blocks: int) -> Array:
     """The library's sums of the tokens of each block."""
-    return np.asarray(block_sums(Blocks(points(sequence(x)), n_blocks)))
+    return np.asarray(sparse.block_sums(sparse.Blocks(points(sequence(x)), n_blocks)))
 
 
 def sums_so_far(x: Array, n_blocks: int) -> Array:
     """The library's sums of tokens, up to and including the first one of each block."""
-    return np.asarray(prefix_sums(Blocks(points(sequence(x)), n_blocks)))
+    return np.asarray(sparse.prefix_sums(sparse.Blocks(points(sequence(x)), n_blocks)))
 
 
-def network(*layers: Array, link: Any = jax.nn.relu) -> SortingNetwork:
+def network(*layers: Array, link: Any = jax.nn.relu) -> sparse.SortingNetwork:
     """The library's sorting network, with the same link after each matrix."""
-    return SortingNetwork(tuple(Layer(matrix, link=link) for matrix in layers))
+    return sparse.SortingNetwork(
+        tuple(sparse.Layer(matrix, link=link) for matrix in layers)
+    )
 
 
 def balance(logs: Array, passes: int) -> Array:
     """The library's balanced matrix, from logarithms of its entries."""
-    return np.asarray(jnp.exp(balance_logs(jnp.asarray(logs), passes)))
+    return np.asarray(jnp.exp(sparse.balance_logs(jnp.asarray(logs), passes)))
 
 
 def balance_causally(logs: Array, passes: int) -> Array:
     """The library's causally balanced lower triangle, from logarithms of entries."""
-    return np.asarray(jnp.exp(balance_logs_causally(jnp.asarray(logs), passes)))
+    return np.asarray(jnp.exp(sparse.balance_logs_causally(jnp.asarray(logs), passes)))
 
 
 @eqx.filter_jit

@@ -5,7 +5,9 @@ tokens `x` have the shape `(n, d)`, their weights `w` sum to one, and probes hav
 shape `(m, d)`.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from functools import partial
+from itertools import pairwise
 
 import numpy as np
 from scipy.integrate import solve_ivp
@@ -44,20 +46,20 @@ def pointwise_velocity(
     return (link(scores) * w[None, :]) @ x @ V.T
 
 
-def sinkhorn_potentials(scores: Array, w: Array) -> tuple[Array, Array]:
+def sinkhorn_potentials(scores: Array, w: Array, v: Array) -> tuple[Array, Array]:
     """Potentials $f$ of rows and $g$ of columns, by alternating log-domain updates.
 
-    The integrals of $e^{s_{ij} + f_i + g_j}$ against `w`, in $i$ and in $j$, are one.
+    The integrals of $e^{s_{ij} + f_i + g_j}$ against `w` in $i$, `v` in $j$, are one.
     """
     change = lambda old, new: np.max(np.abs(new[1] - old[1]))
-    return converged_state(potentials(scores, w, w), change, tolerance=1e-15)
+    return converged_state(potentials(scores, w, v), change, tolerance=1e-15)
 
 
 def sinkhorn_velocity(
     scores: Array, w: Array, V: Array, x: Array, epsilon: float
 ) -> Array:
     r"""Velocities $V\sum_j w_j\kappa^\infty_{ij}x_j/\epsilon$; `scores` contain 1/ε."""
-    f, g = sinkhorn_potentials(scores, w)
+    f, g = sinkhorn_potentials(scores, w, w)
     density = np.exp(scores + f[:, None] + g[None, :])
     return (density * w[None, :]) @ x @ V.T / epsilon
 
@@ -81,6 +83,24 @@ def integrate(
         atol=1e-2 * rtol,
     )
     return solution.y.T.reshape(len(solution.t), *shape)
+
+
+def integrate_pieces(
+    rate: Callable[[float, float, Array], Array],
+    start: Array,
+    cuts: Iterable[float],
+    *,
+    rtol: float = 1e-11,
+) -> Array:
+    """Solution at the `cuts` of $y' = r(m, t, y)$, which is smooth between them.
+
+    The number $m$ is the middle of a piece; at a cut, it decides which side is meant.
+    """
+    states = [start]
+    for a, b in pairwise(cuts):
+        piece = partial(rate, (a + b) / 2)
+        states.append(integrate(piece, states[-1], np.array([a, b]), rtol=rtol)[-1])
+    return np.stack(states)
 
 
 def rk4(

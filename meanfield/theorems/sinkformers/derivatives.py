@@ -41,7 +41,7 @@ def derivatives(case: Case, *, share: float = 1.0) -> Checks:
     """
     # The control sets `share` to zero: it drops the derivative of the column potential.
     rng = case.rng("tokens")
-    p, cloud = att.random_parameters(rng, 2, 3), att.random_cloud(rng, 6, 3)
+    p, cloud = att.random_problem(rng, 6)
     spread = np.max(np.abs(sk.scores_of(p, cloud)))
     tangent = rng.normal(size=cloud.x.shape)
     p = p._replace(epsilon=p.epsilon * spread / 2)

@@ -8,8 +8,7 @@ from meanfield.theorems._protocols import Slack, gap
 from meanfield.theorems.library import energies as lib
 from meanfield.theorems.reference import energies as ref
 
-Variation = Callable[..., Array]
-Energy = Callable[..., Array]
+Formula = Callable[..., Array]
 SYMMETRIC = r"$W_K^\top W_Q = W_Q^\top W_K = -W_V$"
 NOT_SYMMETRIC = r"$W_K^\top W_Q$ is not symmetric; still $W_V = -W_K^\top W_Q$"
 
@@ -46,65 +45,58 @@ def proposition_2(case: Case, *, prepare: lib.Preparation = impose_symmetry) -> 
     the energies and $\nabla_{x_i}F/w_i$ that NumPy computes.
     """
     s = prepare(lib.setting(case.rng("tokens")))
-    zero, infinite = unnormalised_checks(s), doubly_normalised_checks(s)
-    yield from relabel((*zero[0], *zero[1]), "T⁰")
-    yield row_normalised_check(s)._replace(label="T¹: attention")
-    yield from relabel((*infinite[0], *infinite[1]), "T∞")
+    yield from relabel(unnormalised_checks(s), "T⁰")
+    yield row_normalised_check(s, "T¹: attention")
+    yield from relabel(doubly_normalised_checks(s), "T∞")
 
 
-def gradient(variation: Variation, s: lib.Setting) -> Array:
+def gradient(variation: Formula, s: lib.Setting) -> Array:
     r"""$\nabla\delta F$ at the probes, computed in NumPy."""
     scores = ref.bilinear(s.scaled_A)
     total = lambda p: np.sum(variation(p, s.x, s.w, scores))
     return ref.gradient(total, s.probes)
 
 
-def field_checks(
-    s: lib.Setting, evaluation: lib.Evaluation, variation: Variation, slack: Slack
-) -> Checks:
-    """Compares the fields of the attention and of the gradient flow with −∇δF."""
-    down = -gradient(variation, s)
-    yield gap("attention", evaluation.field, down, **slack)
-    yield gap("gradient flow", evaluation.descent, down, **slack)
+def _energy_checks(
+    s: lib.Setting, values: lib.Evaluation, slack: Slack, formulas: tuple[Formula, ...]
+) -> tuple[Check, ...]:
+    r"""Compares fields, an energy and its Wasserstein gradient with NumPy.
 
-
-def gradient_checks(
-    s: lib.Setting, evaluation: lib.Evaluation, energy: Energy, slack: Slack
-) -> Checks:
-    r"""Compares the library's energy and its Wasserstein gradient with NumPy.
-
-    The gradient is $\nabla_{x_i}F/w_i$, which NumPy computes by complex steps.
+    `formulas` are the first variation and the energy. The fields of the attention and
+    of the gradient flow are compared with $-\nabla\delta F$. The gradient at the atoms
+    is $\nabla_{x_i}F/w_i$. Complex steps differentiate.
     """
-    scores = ref.bilinear(s.scaled_A)
+    (variation, energy), scores = formulas, ref.bilinear(s.scaled_A)
     value = lambda x: energy(x, s.w, scores)
+    down = -gradient(variation, s)
     expected = ref.gradient(value, s.x) / s.w[:, None]
-    yield gap("energy", evaluation.energy, value(s.x), **slack)
-    yield gap("∇F at atoms", evaluation.atom_gradient, expected, **slack)
+    return (
+        gap("attention", values.field, down, **slack),
+        gap("gradient flow", values.descent, down, **slack),
+        gap("energy", values.energy, value(s.x), **slack),
+        gap("∇F at atoms", values.atom_gradient, expected, **slack),
+    )
 
 
-def unnormalised_checks(s: lib.Setting) -> tuple[Checks, Checks]:
-    """Checks of the fields of $F^0$, and of this energy and its gradient."""
+def unnormalised_checks(s: lib.Setting) -> tuple[Check, ...]:
+    """Checks of two fields of $F^0$, and of this energy and its gradient."""
     s = s.with_value(s.V / s.epsilon)
-    evaluation, _ = lib.evaluate_interaction(s)
-    fields = field_checks(s, evaluation, ref.interaction_variation, lib.ROUNDING_SLACK)
-    return fields, gradient_checks(s, evaluation, ref.interaction, lib.ROUNDING_SLACK)
+    formulas = ref.interaction_variation, ref.interaction
+    return _energy_checks(s, lib.evaluate_interaction(s), lib.ROUNDING_SLACK, formulas)
 
 
-def doubly_normalised_checks(s: lib.Setting) -> tuple[Checks, Checks]:
-    r"""Checks of the fields of $F^\infty$, and of this energy and its gradient."""
-    evaluation = lib.evaluate_sinkhorn(s)
-    fields = field_checks(s, evaluation, ref.sinkhorn_variation, lib.POTENTIAL_SLACK)
-    return fields, gradient_checks(s, evaluation, ref.sinkhorn, lib.POTENTIAL_SLACK)
+def doubly_normalised_checks(s: lib.Setting) -> tuple[Check, ...]:
+    r"""Checks of two fields of $F^\infty$, and of this energy and its gradient."""
+    formulas = ref.sinkhorn_variation, ref.sinkhorn
+    return _energy_checks(s, lib.evaluate_sinkhorn(s), lib.POTENTIAL_SLACK, formulas)
 
 
-def row_normalised_check(s: lib.Setting) -> Check:
+def row_normalised_check(s: lib.Setting, label: str) -> Check:
     r"""Compares the field of softmax attention with $-\nabla\log\int k^0d\mu$."""
-    s = s.with_value(s.V / s.epsilon)
-    _, field = lib.evaluate_interaction(s)
-    scores = ref.bilinear(s.scaled_A)
+    s, scores = s.with_value(s.V / s.epsilon), ref.bilinear(s.scaled_A)
     log_mass = lambda p: np.sum(np.log(np.exp(scores(p, s.x)) @ s.w))
     down = -ref.gradient(log_mass, s.probes)
-    return lib.rounding_gap("softmax", field, down)
+    return lib.rounding_gap(label, lib.softmax_velocities(s), down)
 
 
 def relabel(checks: Checks, name: str) -> Checks:
@@ -142,7 +134,7 @@ def _factor(case: Case, *, power: float) -> Check:
     r"""Compares $\nabla_WF^0(x_i)$ with $-\sum_jK^0_{ij}W_Vx_j$ / n^`power`."""
     s = impose_symmetry(lib.setting(case.rng("tokens")))
     n = len(s.x)
-    evaluation, _ = lib.evaluate_interaction(s._replace(w=np.full(n, 1 / n)))
+    evaluation = lib.evaluate_interaction(s._replace(w=np.full(n, 1 / n)))
     W_V = -s.scaled_A
     rows = [sum(np.exp(x @ s.scaled_A @ y) * (W_V @ y) for y in s.x) for x in s.x]
     expected = -np.array(rows) / n**power

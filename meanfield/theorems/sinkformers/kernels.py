@@ -6,10 +6,9 @@ from scipy.special import logsumexp
 
 from meanfield.attention import scalings
 from meanfield.scores import Dot
-from meanfield.theorems._arrays import Array, JaxArray, eqx, np
+from meanfield.theorems._arrays import Array, np
 from meanfield.theorems._prelude import Case, Checks, Counterexample, statement
 from meanfield.theorems._protocols import close, gap
-from meanfield.theorems._vocabulary import Cloud
 from meanfield.theorems.library import attentions as att
 from meanfield.theorems.reference import sinkhorn as sk
 from meanfield.theorems.reference.alternation import nth_state, potentials
@@ -65,14 +64,16 @@ def log_domain(case: Case, *, updates: Updates = _alternating_updates) -> Checks
     # The library's converged potentials are compared at tokens and probes, with biases
     # and unequal weights.
     rng = case.rng("potentials")
-    p, cloud = att.random_parameters(rng, 2, 3), att.random_cloud(rng, 7, 3)
+    p, cloud = att.random_problem(rng, 7)
     probes, w = att.uniform_cloud(rng.normal(size=(7, 3))), cloud.share
     q, k = rng.normal(size=(2, 2))
     score = Dot(p.Q, p.K, float(p.epsilon), query_bias=q, key_bias=k)
     s = lambda x, y: (x @ p.Q.T + q) @ (y @ p.K.T + k).T / p.epsilon
     solution = sk.solve_density(sk.scores_of(p, cloud), w)
     slack = solution.potential_slack
-    f, f_probes, g, g_probes = map(np.asarray, _potentials(score, cloud, probes))
+    library, places = scalings(score, att.points(cloud)), (cloud, probes)
+    f, f_probes = (np.asarray(library.rows(att.tokens(x))) for x in places)
+    g, g_probes = (np.asarray(library.columns(att.tokens(x))) for x in places)
     exact = np.log(solution.kappa) - s(cloud.x, cloud.x)
     row_integrals = np.exp(s(probes.x, cloud.x) + g[None, :]) @ w
     column_integrals = w @ np.exp(s(cloud.x, probes.x) + f[:, None])
@@ -98,14 +99,6 @@ def _log_domain(case: Case, updates: Updates, target: float) -> Checks:
     C, half_steps = sk.scores_of(p, cloud), att.half_steps(p, cloud, cloud, COUNTS)
     for count, (matrix, _) in zip(COUNTS, half_steps, strict=True):
         yield close(f"K after {count} updates", matrix, updates(C, target, count))
-
-
-@eqx.filter_jit
-def _potentials(score: Dot, cloud: Cloud, probes: Cloud) -> tuple[JaxArray, ...]:
-    """The library's Sinkhorn potentials at the tokens and at the probes."""
-    solution = scalings(score, att.points(cloud))
-    places = (att.tokens(cloud), att.tokens(probes))
-    return *(solution.rows(x) for x in places), *(solution.columns(x) for x in places)
 
 
 @statement(

@@ -3,7 +3,7 @@
 from jaxtyping import Float
 from scipy.special import logsumexp
 
-from meanfield.attention import Attention, Sinkhorn, plans
+from meanfield.attention import Attention, Sinkhorn
 from meanfield.energies import Interaction
 from meanfield.flows import fixed, flow
 from meanfield.scores import Dot
@@ -128,18 +128,12 @@ def symmetric_kernel(
     p = p._replace(V=-(p.A + p.A.T) / (2 * p.epsilon))
     kernel = np.array([[np.exp(-x @ p.V @ y) for y in cloud.x] for x in cloud.x])
     expected_velocity = (kernel * cloud.share) @ cloud.x @ p.V.T
-    actual, velocity = _unnormalised_kernel(p, cloud)
+    attention = p.attention("exp")
+    actual = att.matrices(attention, cloud)[0] / cloud.share
+    velocity = att.velocity(attention, cloud, cloud)
     yield close("k⁰(x, x')", actual, kernel)
     yield close("symmetric", actual, np.asarray(actual).T)
     yield close("velocity", velocity, expected_velocity)
-
-
-@eqx.filter_jit
-def _unnormalised_kernel(p: Parameters, cloud: Cloud) -> tuple[JaxArray, JaxArray]:
-    """The library's kernel $k^0$ at the tokens, and the velocities there."""
-    attention, mu = p.attention("exp"), att.points(cloud)
-    kernel = plans(attention, 0.0, mu)[0] / mu.weights[None, :]
-    return kernel, attention.field(0.0, mu)(mu.tokens)
 
 
 @statement(

@@ -89,8 +89,7 @@ def differential(case: Case, *, share: float = 1.0) -> Checks:
     # The control changes `share`, which multiplies λ in the library.
     p, cloud, maps, options = _two_maps(case, "differential")
     options["lambda_"] *= share
-    attention = p.attention("differential", **options)
-    matrix = np.asarray(att.matrices(attention, cloud)[0])
+    matrix = np.asarray(att.matrices(p.attention("differential", **options), cloud)[0])
     yield close("row sums", matrix.sum(axis=1), np.full(N, 0.7))
     yield close("matrix", matrix, maps)
 

@@ -42,7 +42,7 @@ def _apply_factors(A: JaxArray, B: JaxArray, y: JaxArray) -> JaxArray:
     ),
 )
 def operations(
-    case: Case, *, answer: Answer = _velocities, apply: Apply = _apply_factors
+    _: Case, *, answer: Answer = _velocities, apply: Apply = _apply_factors
 ) -> Checks:
     r"""Compares XLA's counts of operations for 50 and for 1000 tokens.
 
@@ -50,7 +50,6 @@ def operations(
     velocities along one slice; with $\tau = 1$ it also needs the cost of the slice. The
     second applies soft sorts to values, in JAX.
     """
-    del case
     hard = [_hard_sort_flops(answer, n) / (n * np.log2(n)) for n in (N_SMALL, N_LARGE)]
     soft = [_soft_sort_flops(apply, n) / n**2 for n in (N_SMALL, N_LARGE)]
     yield compare("growth over N log N, hard", hard[1] / hard[0], "<=", 1, **GROWTH)

@@ -215,14 +215,13 @@ def _upright_slices(count: int) -> Array:
         ("D₂", "order of D₂ in W₂"),
     ),
 )
-def equivalence(case: Case, *, slices: Callable[[int], Array] = _half_circle) -> Checks:
+def equivalence(_: Case, *, slices: Callable[[int], Array] = _half_circle) -> Checks:
     r"""Compares $D_2$ of the library's plan of 1024 slices, and $W_2$, with formulas.
 
     Ranks are exchanged on 1, 2, 4 or 8 of the slices; for the corresponding
     $\varepsilon$, the mean over slices equals the mean over all directions. POT
     computes $W_2$.
     """
-    del case
     epsilon, D, W = _turned_distances(slices(ARCS))
     exact = np.sqrt(epsilon**2 + np.arctan(2 * epsilon) / np.pi)
     yield gap("D₂", D, exact, **ROUNDING_SLACK)
@@ -246,8 +245,7 @@ def _turned_distances(rows: Array) -> tuple[Array, Array, Array]:
     r"$(2/\pi\varepsilon)^{1/2}$.",
     counterexample=r"two places, turned by $\pm\varepsilon$",
 )
-def _(case: Case) -> Counterexample:
-    del case
+def _(_: Case) -> Counterexample:
     epsilon, D, W = _turned_distances(_half_circle(ARCS))
     grows = lambda power: order("order of D₂/W₂ in ε", epsilon, D / W, power)
     return Counterexample(misprint=(grows(0.0),), correction=(grows(-0.5),))

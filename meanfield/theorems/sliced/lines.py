@@ -80,8 +80,7 @@ def lifted_plan(case: Case, *, shift: float = 0.0) -> Checks:
     p, q = queries.share, keys.share
     for theta in np.array([[1, 0], [0, 1], [1, 1]]):
         identity, row = lib.identity_parameters(2), theta[None].astype(float)
-        attention = lib.sliced_attention(identity, row)
-        plan = lib.plan_across(attention, queries, keys)
+        plan = lib.plan_across(lib.sliced_attention(identity, row), queries, keys)
         label = f"θ = ({theta[0]}, {theta[1]})"
         yield close(f"row sums, {label}", plan.sum(axis=1), p)
         yield close(f"column sums, {label}", plan.sum(axis=0), q)
@@ -208,8 +207,7 @@ def _distance(n: int, m: int) -> Array:
     r"with the hat $1 - M|i/N - j/M|$, too, sums are not one.",
     counterexample="five queries and five keys; six and four; four and six",
 )
-def _(case: Case) -> Counterexample:
-    del case
+def _(_: Case) -> Counterexample:
     printed_table = lambda n, m: np.where(_distance(n, m) <= 1, _distance(n, m), 0.0)
     return Counterexample(_sums(printed_table), _sums(ref.overlap))
 

@@ -19,9 +19,8 @@ START, END, STEPS = Fraction(1, 1000), Fraction(1, 10**6), 40
         {"factor": Fraction(8413, 10000)},
     ),
 )
-def schedule(case: Case, *, factor: Fraction = Fraction(4, 5)) -> Checks:
+def schedule(_: Case, *, factor: Fraction = Fraction(4, 5)) -> Checks:
     """Checks the temperatures of the schedule, in exact fractions."""
-    del case
     digits = Slack(tolerance=5e-3, why="three digits are claimed")
     ts = _temperatures(factor)
     last, steps = ts[-1], next(k for k, t in enumerate(ts) if t <= END)
@@ -42,8 +41,7 @@ def _temperatures(factor: Fraction) -> list[Fraction]:
     correction=r"To $1.33 \cdot 10^{-7}$; the factor would be $10^{-3/40} = 0.841$.",
     counterexample="forty steps in exact fractions",
 )
-def _(case: Case) -> Counterexample:
-    del case
+def _(_: Case) -> Counterexample:
     ends = lambda factor: float(_temperatures(factor)[-1] / END)
     slack = Slack(tolerance=0.01, why="one digit is printed, and the factor has four")
     last = lambda factor: compare("last over 10⁻⁶", ends(factor), "=", 1, **slack)

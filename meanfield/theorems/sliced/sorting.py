@@ -194,13 +194,12 @@ def _(case: Case) -> Counterexample:
     "no causal attention is doubly stochastic and looks back.",
     control=("one diagonal above may be used, which allows cycles", {"n_diagonals": 1}),
 )
-def triangular_matrices(case: Case, *, n_diagonals: int = 0) -> Checks:
+def triangular_matrices(_: Case, *, n_diagonals: int = 0) -> Checks:
     """Maximises the mass off the diagonal, and each entry there, by linear programmes.
 
     All maxima must be 0. The matrices have six rows, and zeros beyond `n_diagonals`
     diagonals above the main one.
     """
-    del case
     n = 6
     i, j = np.indices((n, n))
     offdiagonal = (i != j).astype(float)

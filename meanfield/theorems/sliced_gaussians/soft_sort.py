@@ -97,8 +97,7 @@ def _unit_problem(case: Case, shape: tuple[int, int, int]) -> SlicedProblem:
     """Problem with one slice, along which queries and keys have deviations near one."""
     problem = draw_problem(case.rng(f"{shape}"), shape, 1)
     rng = case.rng(f"{shape}: deviations")
-    soft = _SoftSlice(problem, 1.0)
-    pairs = zip(problem.p[:2], soft.spread, strict=True)
+    pairs = zip(problem.p[:2], _SoftSlice(problem, 1.0).spread, strict=True)
     Q, K = (M * rng.uniform(0.7, 1.4) / s for M, s in pairs)
     return problem._replace(p=problem.p._replace(Q=Q, K=K))
 

@@ -1,6 +1,5 @@
 """Tokens carried by the fields of prescribed curves of measures."""
 
-import itertools
 from typing import Any, NamedTuple
 
 from jaxtyping import Bool, Float
@@ -13,14 +12,8 @@ from meanfield.flows import flow
 from meanfield.measures import AbstractMeasure, Points
 from meanfield.theorems._arrays import Array, JaxArray, eqx, jax, jnp, np
 from meanfield.theorems._protocols import Slack
+from meanfield.theorems.library import particles
 from meanfield.theorems.library.bounds import cumulative_integral, operator_norm
-from meanfield.theorems.library.particles import (
-    EPSILON,
-    KINDS,
-    NODES,
-    linear_value,
-    term,
-)
 from meanfield.theorems.reference import formulas as ref
 
 SHORT_TIMES = (0.0125, 0.00625, 0.003125, 0.0015625)
@@ -52,8 +45,8 @@ class Curve(NamedTuple):
     def atoms(self, t: Time, xp: Any = np) -> Any:
         """The atoms at time `t`, `(n, 2)`, by NumPy or by JAX."""
         angle = self.phase + self.turn * t
-        left, spans = self.growth[:-1], np.diff(NODES)
-        durations = xp.clip(t - np.array(NODES[:-1]), 0, spans)
+        left, spans = self.growth[:-1], np.diff(particles.NODES)
+        durations = xp.clip(t - np.array(particles.NODES[:-1]), 0, spans)
         slopes = (self.growth[1:] - left) / spans
         size = self.radius * xp.exp(
             xp.sum(left * durations + slopes * durations**2 / 2)
@@ -105,7 +98,7 @@ def _carry_runs(runs: Run) -> JaxArray:
     def carry_run(run: Run) -> JaxArray:
         mu = Points.weighted(run.x, run.w, position=run.position)
         parts = (jnp.asarray(part)[:, None] for part in (run.Q, run.K, run.V))
-        softmax = term(KINDS["softmax"], *parts)
+        softmax = particles.term(particles.KINDS["softmax"], *parts)
         curve, w = jax.tree.map(jnp.asarray, run.curve), jnp.exp(mu.log_weights)
         dynamics = CurveDynamics(Prefix(softmax), curve, w, jnp.asarray(run.position))
         return flow(dynamics, mu, FRAMES).coordinates
@@ -125,34 +118,31 @@ def carry_runs(runs: list[Run]) -> Array:
 
 def reference(run: Run) -> Array:
     """Tokens at t = 1; DOP853 integrates sums over the pairs that are not masked."""
-    mask, tokens = run.position[None, :] <= run.position[:, None], run.x
-    for start, end in itertools.pairwise(NODES):
-        middle = (start + end) / 2
+    mask = run.position[None, :] <= run.position[:, None]
 
-        def rate(t: float, x: Array, middle: float = middle) -> Array:
-            Q, K, V = (linear_value(part, t, middle) for part in run[:3])
-            y = run.curve.atoms(t)
-            scores = ref.dot_scores(Q, K, x, y) / EPSILON
-            weights = np.where(mask, np.exp(scores), 0) * run.w[None, :]
-            return weights @ y @ V.T / weights.sum(axis=1, keepdims=True)
+    def rate(middle: float, t: float, x: Array) -> Array:
+        Q, K, V = (particles.linear_value(part, t, middle) for part in run[:3])
+        y = run.curve.atoms(t)
+        scores = ref.dot_scores(Q, K, x, y) / particles.EPSILON
+        weights = np.where(mask, np.exp(scores), 0) * run.w[None, :]
+        return weights @ y @ V.T / weights.sum(axis=1, keepdims=True)
 
-        tokens = ref.integrate(rate, tokens, np.array([start, end]))[-1]
-    return tokens
+    return ref.integrate_pieces(rate, run.x, particles.NODES)[-1]
 
 
 def norms(parameters: Parameters, ts: Array) -> tuple[Array, Array]:
     r"""Norms of $V(t)$ and of $A(t)$, which is divided by the bandwidth."""
-    middles = np.clip(ts, 1e-9, 1 - 1e-9)
+    pairs = list(zip(ts, np.clip(ts, 1e-9, 1 - 1e-9), strict=True))
     Q, K, V = (
-        np.stack([linear_value(part, t, s) for t, s in zip(ts, middles, strict=True)])
+        np.stack([particles.linear_value(part, *pair) for pair in pairs])
         for part in parameters
     )
-    return operator_norm(V), operator_norm(np.swapaxes(K, 1, 2) @ Q) / EPSILON
+    return operator_norm(V), operator_norm(np.swapaxes(K, 1, 2) @ Q) / particles.EPSILON
 
 
 def radii(run: Run) -> Array:
     r"""$R(t) = \exp\int_0^t\|V\|$ at the frames."""
-    cuts = np.union1d(FRAMES, NODES)
+    cuts = np.union1d(FRAMES, particles.NODES)
     integrals = cumulative_integral(lambda ts: norms(run[:3], ts)[0], cuts)
     return np.exp(integrals[np.isin(cuts, FRAMES)])
 

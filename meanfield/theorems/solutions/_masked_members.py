@@ -8,14 +8,7 @@ from meanfield.measures import Points
 from meanfield.theorems._arrays import Array, JaxArray, columns, eqx, jnp, np
 from meanfield.theorems._prelude import Case
 from meanfield.theorems._protocols import Slack
-from meanfield.theorems.library.particles import (
-    EDGES,
-    FRAMES,
-    KINDS,
-    Members,
-    random_parameters,
-    term,
-)
+from meanfield.theorems.library import particles
 from meanfield.theorems.reference import formulas as ref
 from meanfield.theorems.reference.measures import wasserstein
 
@@ -36,17 +29,15 @@ CLUSTER = 2
 OPTIONS = {"Sinkhorn": {"iterations": 201}}
 
 
-def masked_flows(case: Case) -> tuple[Members, dict[str, Array]]:
-    """Runs in the plane, and the library's masked trajectories by kind of field."""
-    return _masked_flows(case.statement, case.seed)
-
-
 @functools.lru_cache(maxsize=1)
-def _masked_flows(statement: str, seed: int) -> tuple[Members, dict[str, Array]]:
-    """Runs and trajectories, computed once for a statement and its controls."""
-    rng = Case(statement, seed=seed).rng("five attentions")
+def masked_flows(case: Case) -> tuple[particles.Members, dict[str, Array]]:
+    """Runs in the plane, and the library's masked trajectories by kind of field.
+
+    They are computed once for a statement and its controls.
+    """
+    rng = case.rng("five attentions")
     # With small Q and K, the bound on the growth of d is not far from the growth.
-    Q, K, V = (0.4 * part for part in random_parameters(rng))
+    Q, K, V = (0.4 * part for part in particles.random_parameters(rng))
     growing = np.array([0.4, 0.9, 0.6])[:, None, None, None] * np.eye(2)
     growing = growing + np.zeros_like(V)
     n = len(PLACES)
@@ -58,43 +49,46 @@ def _masked_flows(statement: str, seed: int) -> tuple[Members, dict[str, Array]]
         (Q, K, growing + V, x + first * MOVE, w / w.sum(), PLACES),
         (Q, K, growing, cluster, w / w.sum(), PLACES),
     ]
-    members = Members(*columns(runs))
+    members = particles.Members(*columns(runs))
     return members, _trajectories(members)
 
 
 @eqx.filter_jit
-def _velocities(t: JaxArray, members: Members, x: JaxArray) -> JaxArray:
+def _velocities(t: JaxArray, members: particles.Members, x: JaxArray) -> JaxArray:
     """The library's velocities `(kinds, members, n, d)` of tokens of this shape."""
 
     def kind_velocities(name: str, tokens: JaxArray) -> JaxArray:
-        def velocity(run: Members, y: JaxArray) -> JaxArray:
+        def velocity(run: particles.Members, y: JaxArray) -> JaxArray:
             parts = (jnp.asarray(part) for part in (run.Q, run.K, run.V))
-            dynamics = Prefix(term(KINDS[name], *parts, **OPTIONS.get(name, {})))
+            dynamics = Prefix(
+                particles.term(particles.KINDS[name], *parts, **OPTIONS.get(name, {}))
+            )
             mu = Points.weighted(y, run.w, position=run.s)
             return dynamics.field(t, mu)(mu.tokens)
 
         return eqx.filter_vmap(velocity)(members, tokens)
 
-    return jnp.stack([kind_velocities(*pair) for pair in zip(KINDS, x, strict=True)])
+    return jnp.stack(
+        [kind_velocities(*pair) for pair in zip(particles.KINDS, x, strict=True)]
+    )
 
 
-def _trajectories(members: Members) -> dict[str, Array]:
+def _trajectories(members: particles.Members) -> dict[str, Array]:
     """Tokens at the frames, `(members, frames, n, d)` for each kind.
 
     SciPy's DOP853 integrates the library's fields, because this compiles faster than a
     flow of the library.
     """
-    x, frames = np.stack([members.x] * len(KINDS)), []
-    for a, b in itertools.pairwise(np.union1d(FRAMES, EDGES)):
-        frames += [x] if a in FRAMES else []
+    x, frames = np.stack([members.x] * len(particles.KINDS)), []
+    for a, b in itertools.pairwise(np.union1d(particles.FRAMES, particles.EDGES)):
+        frames += [x] if a in particles.FRAMES else []
         # Layers are continuous from the right: at `b` the next one acts.
         last = np.nextafter(b, a)
         rate = lambda t, y, last=last: np.asarray(
             _velocities(jnp.asarray(min(t, last)), members, jnp.asarray(y))
         )
         x = ref.integrate(rate, x, np.array([a, b]))[-1]
-    paths = np.stack([*frames, x], axis=2)
-    return dict(zip(KINDS, paths, strict=True))
+    return dict(zip(particles.KINDS, np.stack([*frames, x], axis=2), strict=True))
 
 
 def conditional_distance(x: Array, y: Array, w: Array) -> float:

@@ -4,11 +4,7 @@ import functools
 
 from meanfield.theorems._arrays import Array, Rng, columns, np
 from meanfield.theorems._prelude import Case
-from meanfield.theorems.library.particles import (
-    Members,
-    random_parameters,
-    trajectories,
-)
+from meanfield.theorems.library import particles
 
 N = 6
 SHIFTS = (8e-3, 4e-3, 2e-3, 1e-3)
@@ -28,28 +24,22 @@ SHEAR = 8  # index of the run with all tokens at one point and a nilpotent V
 TRANSLATION_BASE, TRANSLATION = 9, 10
 
 
-def member_flows(case: Case) -> tuple[Members, dict[str, Array]]:
-    """Runs of a statement, and the library's token trajectories by kind of field."""
-    return _member_flows(case.statement, case.seed)
-
-
 @functools.lru_cache(maxsize=1)
-def _member_flows(statement: str, seed: int) -> tuple[Members, dict[str, Array]]:
-    """Runs and trajectories, computed once for a statement and its controls."""
-    runs = members(Case(statement, seed=seed))
-    return runs, trajectories(runs)
+def member_flows(case: Case) -> tuple[particles.Members, dict[str, Array]]:
+    """Eleven runs, and the library's token trajectories by kind of field.
 
-
-def members(case: Case) -> Members:
-    """Eleven runs: generic ones with neighbours, and cases that reach the bounds."""
+    The runs are generic ones with neighbours, and cases that reach the bounds. They are
+    computed once for a statement and its controls.
+    """
     rng = case.rng("members")
-    runs = [
+    rows = [
         *_neighbours(rng, SHIFTS, scale=1.0),
         *_neighbours(rng, SHIFTS[-1:], scale=0.3),
         *_cluster_runs(rng),
         *_translation_runs(rng),
     ]
-    return Members(*columns(runs))
+    runs = particles.Members(*columns(rows))
+    return runs, particles.trajectories(runs)
 
 
 def _tokens(rng: Rng) -> tuple[Array, Array]:
@@ -58,14 +48,14 @@ def _tokens(rng: Rng) -> tuple[Array, Array]:
 
 
 def _neighbours(rng: Rng, shifts: tuple[float, ...], *, scale: float) -> list[tuple]:
-    Q, K, V = (scale * part for part in random_parameters(rng))
+    Q, K, V = (scale * part for part in particles.random_parameters(rng))
     x, w = _tokens(rng)
     direction = rng.normal(size=x.shape)
     return [(Q, K, V, x + h * direction, w) for h in (0.0, *shifts)]
 
 
 def _cluster_runs(rng: Rng) -> list[tuple]:
-    Q, K, _ = random_parameters(rng)
+    Q, K, _ = particles.random_parameters(rng)
     x, w = _tokens(rng)
     growing = np.array([0.4, 0.9, 0.6])[:, None, None, None] * np.eye(2)
     shear = np.array([[0.0, SPEED], [0.0, 0.0]]) + np.zeros_like(Q)

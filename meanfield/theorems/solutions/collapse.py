@@ -185,8 +185,7 @@ def skip_connection(case: Case, *, drift: float = 0.0) -> Checks:
     p = Parameters(identity, identity, -identity, np.asarray(0.7))
     pair = np.array([[-0.7], [0.7]])
     D = _diameters(p, att.uniform_cloud(pair), np.concatenate([[0.0], late]), drift)[1:]
-    label = "order in t of a pair's diameter"
-    yield order(label, late, D, -0.5, names=("t", "D"))
+    yield order("order in t of a pair's diameter", late, D, -0.5, names=("t", "D"))
 
 
 @eqx.filter_jit

@@ -13,16 +13,7 @@ from meanfield.theorems.library.measures import starts
 from meanfield.theorems.library.particles import KINDS
 from meanfield.theorems.reference.measures import wasserstein
 
-from ._continuum import (
-    CELLS,
-    SIDES,
-    carry_clouds,
-    carry_tokens,
-    cells,
-    cloud,
-    continuum,
-    growth_bound,
-)
+from . import _continuum as continuum
 
 EPSILON = 1.3
 EDGES = (0.0, 0.35, 1.0)
@@ -32,7 +23,7 @@ DT = 0.1
 LOWER = 0.3  # share of a cell's mass that lies below its token
 HEUN = "the same steps of Heun's method in NumPy, up to rounding"
 WHY_STEPS = "the same Runge–Kutta steps in NumPy; marginals solved to 4e-11"
-FINE = f"the continuum is sampled by {CELLS}² cells, within 1e-2 of it in W_1"
+FINE = f"the continuum is sampled by {continuum.CELLS}² cells, within 1e-2 of it in W_1"
 
 
 @statement(
@@ -47,7 +38,7 @@ FINE = f"the continuum is sampled by {CELLS}² cells, within 1e-2 of it in W_1"
         ("W_1 to the continuum, …",),
     ),
 )
-def limit(case: Case, *, cut: Unary = cells) -> Checks:
+def limit(case: Case, *, cut: Unary = continuum.cells) -> Checks:
     """Compares clouds of 9 to 64 tokens with the continuum, under five attentions.
 
     In the plane, a cloud has one token in each cell of equal mass, either at a lower
@@ -62,7 +53,7 @@ def limit(case: Case, *, cut: Unary = cells) -> Checks:
     final = np.asarray(_final(jnp.asarray(tokens), jnp.ones(25)))
     expected = _reference(tokens, tokens, np.full(25, 1 / 25))
     yield gap("25 tokens at t = 1", final, expected, tolerance=1e-13, why=HEUN)
-    middle, lower = (carry_clouds(cut, offset) for offset in (0.5, LOWER))
+    middle, lower = (continuum.carry_clouds(cut, offset) for offset in (0.5, LOWER))
     for name in KINDS:
         yield from _continuum_checks(name, middle[name], lower[name])
     yield from starts(case)
@@ -72,8 +63,10 @@ def _continuum_checks(
     name: str, middle: list[tuple[Array, Array]], lower: list[tuple[Array, Array]]
 ) -> Checks:
     """Checks distances of `lower` clouds to the continuum, and to `middle` clouds."""
-    whole, C = continuum(name), growth_bound(name)
-    first = np.array([wasserstein(cloud(n, LOWER), whole[0], 1) for n in SIDES])
+    whole, C = continuum.continuum(name), continuum.growth_bound(name)
+    first = np.array(
+        [wasserstein(continuum.cloud(n, LOWER), whole[0], 1) for n in continuum.SIDES]
+    )
     far = np.array([wasserstein(x[1], whole[1], 1) for x in lower])
     pairs = zip(middle, lower, strict=True)
     distances = np.array(
@@ -81,7 +74,7 @@ def _continuum_checks(
     )
     left, ratio = far[-1] / far[0], np.max(distances[:, 1] / distances[:, 0])
     nine, final_tokens = lower[0]
-    expected = carry_tokens(name, nine, np.full(9, 1 / 9))
+    expected = continuum.carry_tokens(name, nine, np.full(9, 1 / 9))
     label, less = f"W_1 to the continuum, {name}", "3/8, and a margin for the growth"
     fine, growth = Slack(tolerance=1e-2, why=FINE), max(far / first)
     steps = Slack(tolerance=1e-9, why=WHY_STEPS)

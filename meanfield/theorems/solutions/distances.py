@@ -81,8 +81,7 @@ def _distance_ratio(pair: tuple[Array, Array], w: Array) -> float:
 @eqx.filter_jit
 def _conditionals(x: JaxArray, w: JaxArray) -> tuple[JaxArray, JaxArray]:
     mu = Points.weighted(x, w, position=POSITIONS)
-    places = np.unique(POSITIONS)
-    masks = places[:, None] == POSITIONS[None, :]
+    masks = np.unique(POSITIONS)[:, None] == POSITIONS[None, :]
     probabilities = eqx.filter_vmap(lambda mask: mu.restrict(mask).probabilities)(masks)
     return masks @ mu.probabilities, probabilities
 
@@ -141,8 +140,7 @@ def closed_balls(case: Case, *, inner: float = 1.2) -> Checks:
     """
     # The control changes `inner`, the radius of the ball that holds the second measure.
     rng, label = case.rng("pairs"), "δ^p μ(|x| ≥ R + δ) / W_p^p"
-    why = "rounding of a linear programme of five atoms"
-    exact = Slack(tolerance=1e-12, why=why)
+    exact = Slack(tolerance=1e-12, why="rounding of a linear programme of five atoms")
     pairs = [
         _ball_pair(rng, d, inner) for d in (1, 2, 3) for _ in range(case.pick(20, 200))
     ]

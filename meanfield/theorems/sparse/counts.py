@@ -30,14 +30,13 @@ def _local_pairs(blocks: int) -> int:
     r"$N_BB^2 + N_B^2 = 20480$ scores, fewer than $\ell^2$ by a factor of 51.2.",
     control=("only the pairs of one block are counted", {"blocks": 1}),
 )
-def memory(case: Case, *, blocks: int = BLOCKS) -> Checks:
+def memory(_: Case, *, blocks: int = BLOCKS) -> Checks:
     """Compares the number of scores that the library stores with a formula.
 
     Nonzero entries of the library's matrix are counted, and the entries of the sorting
     matrix are added.
     """
     # The control changes `blocks`, the number of blocks whose pairs are counted.
-    del case
     actual, expected = _local_pairs(blocks) + BLOCKS**2, BLOCKS * B**2 + BLOCKS**2
     yield compare("scores stored", actual, "=", expected, why="a count")
     yield compare("factor", LENGTH**2 / actual, "=", 51.2, **DIGITS)
@@ -50,8 +49,7 @@ def memory(case: Case, *, blocks: int = BLOCKS) -> Checks:
     correction=r"$B^2$ are the pairs of one block of $N_B$: the factor is 51.2.",
     counterexample="1024 tokens in 64 blocks",
 )
-def _(case: Case) -> Counterexample:
-    del case
+def _(_: Case) -> Counterexample:
     saving = lambda count: LENGTH**2 / count
     true = saving(_local_pairs(BLOCKS) + BLOCKS**2)
     claim = lambda value: compare("factor", true, "=", value, **DIGITS)
@@ -87,13 +85,12 @@ def _order(lengths: tuple[int, ...], blocks: Cut) -> Check:
         ("order in ℓ",),
     ),
 )
-def sortcut(case: Case, *, blocks: Cut = math.isqrt) -> Checks:
+def sortcut(_: Case, *, blocks: Cut = math.isqrt) -> Checks:
     """Measures the growth of SortCut's scores in ℓ, and counts the library's scores.
 
     The order is measured from 2¹⁰ to 2¹⁶ tokens, with a budget of 64. The count is the
     number of nonzero entries of the library's matrix, for 64 tokens in 8 blocks.
     """
-    del case
     x, p = np.random.default_rng(0).normal(size=(64, 1)), seq.zero_scores(1)
     weights = seq.weights("sortcut", p, x, order=np.arange(8), budget=2)
     ratio = np.count_nonzero(weights) / 1024
@@ -108,8 +105,7 @@ def sortcut(case: Case, *, blocks: Cut = math.isqrt) -> Checks:
     r"$N_B^2 = 4\ell$.",
     counterexample="blocks of 16 tokens, so that N_B = ℓ/16",
 )
-def _(case: Case) -> Counterexample:
-    del case
+def _(_: Case) -> Counterexample:
     far = (2**18, 2**20, 2**22, 2**24)
     printed = _order(far, lambda length: length // 16)
     return Counterexample((printed,), (_order(far, math.isqrt),))

@@ -63,9 +63,9 @@ def random_sphere(rng: np.random.Generator, n: int, d: int) -> Array:
     return x / np.linalg.norm(x, axis=1, keepdims=True)
 
 
-def velocities(dynamics: AbstractDynamics, x: Array, w: Array | None = None) -> Array:
+def velocities(dynamics: AbstractDynamics, x: Array) -> Array:
     """The library's tangential velocities of tokens on the unit sphere."""
-    mu = Points.weighted(x, np.ones(len(x)) if w is None else w, space=Sphere())
+    mu = Points.uniform(x, space=Sphere())
     return np.asarray(mu.transport(dynamics.field(0.0, mu)))
 
 

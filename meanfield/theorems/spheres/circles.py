@@ -42,8 +42,7 @@ def moebius(case: Case, *, name: str = "") -> Checks:
         a, b, c, d = ((x + 1j * y) ** power)[:, :4].T
         ratios = (a - c) * (b - d) / ((a - d) * (b - c))
         change = abs(ratios[1] / ratios[0] - 1)
-        label = f"cross ratio of e^({power}iθ)"
-        yield gap(label, change, 0, scale=1.0, **on.ADAPTIVE)
+        yield gap(f"cross ratio of e^({power}iθ)", change, 0, scale=1.0, **on.ADAPTIVE)
 
 
 def _stiffness(count: int, beta: float) -> float:
@@ -69,9 +68,8 @@ def _stiffness(count: int, beta: float) -> float:
     r"if and only if $\beta < -2/3$.",
     control=("a square in place of the triangle", {"count": 4}),
 )
-def triangle(case: Case, *, count: int = 3) -> Checks:
+def triangle(_: Case, *, count: int = 3) -> Checks:
     """Finds where the largest growth rate changes its sign, by the library's field."""
-    del case  # nothing is random
     rate = functools.partial(_stiffness, count)
     has_root = rate(-3.0) * rate(-0.05) < 0
     root = bisect(rate, -3.0, -0.05, xtol=1e-12) if has_root else 0.0
@@ -86,9 +84,8 @@ def triangle(case: Case, *, count: int = 3) -> Checks:
     r"exp and sigmoid attention with $Q = K = V = I$.",
     control=("one vertex is displaced by 0.1", {"shift": 0.1}),
 )
-def polygon(case: Case, *, shift: float = 0.0) -> Checks:
+def polygon(_: Case, *, shift: float = 0.0) -> Checks:
     """Measures the largest speed of the library's tokens, for 3, 5 and 8 vertices."""
-    del case  # nothing is random
     slack = Slack(tolerance=1e-14, why="rounding of sums over eight tokens")
     for name in ("softmax", "exp", "sigmoid"):
         for count in (3, 5, 8):

@@ -4,7 +4,7 @@ from meanfield.energies import Interaction, dissipation
 from meanfield.measures import Points
 from meanfield.scores import Dot
 from meanfield.spaces import Sphere
-from meanfield.theorems._arrays import Array, np
+from meanfield.theorems._arrays import np
 from meanfield.theorems._prelude import Case, Checks, statement
 from meanfield.theorems._protocols import Slack, close, compare, gap
 
@@ -13,14 +13,17 @@ from . import _flows as on
 BETA = 2.0
 
 
-def _rate_and_speeds(name: str, x: Array, value: float) -> tuple[float, Array]:
-    """dE/dt of the interaction energy, and squared speeds of tokens."""
-    d = x.shape[1]
-    law = on.attention(name, d, BETA, value * np.eye(d))
-    mu = Points.uniform(x, space=Sphere())
-    energy = Interaction(Dot(np.eye(d), np.eye(d), 1 / BETA))
-    rate = float(dissipation(energy, mu, law.field(0.0, mu)))
-    return rate, np.sum(on.velocities(law, x) ** 2, axis=1)
+def _rate_checks(case: Case, name: str, value: float, power: float) -> Checks:
+    """Compares dE/dt with speeds that are weighted by Z to a power, in d = 2 and 4."""
+    for d in (2, 4):
+        x = on.random_sphere(case.rng(f"{d}"), 9, d)
+        law = on.attention(name, d, BETA, value * np.eye(d))
+        mu = Points.uniform(x, space=Sphere())
+        energy = Interaction(Dot(np.eye(d), np.eye(d), 1 / BETA))
+        rate = dissipation(energy, mu, law.field(0.0, mu))
+        squares = np.sum(on.velocities(law, x) ** 2, axis=1)
+        Z = np.exp(BETA * x @ x.T).mean(axis=1)
+        yield close(f"dE/dt, d = {d}", rate, BETA * np.mean(Z**power * squares))
 
 
 @statement(
@@ -32,10 +35,7 @@ def _rate_and_speeds(name: str, x: Array, value: float) -> tuple[float, Array]:
 )
 def energy_exp(case: Case, *, value: float = 1.0) -> Checks:
     """Compares the library's rate with the speeds of random tokens, in d = 2 and 4."""
-    for d in (2, 4):
-        x = on.random_sphere(case.rng(f"{d}"), 9, d)
-        rate, squares = _rate_and_speeds("exp", x, value)
-        yield close(f"dE/dt, d = {d}", rate, BETA * squares.mean())
+    return _rate_checks(case, "exp", value, 0.0)
 
 
 @statement(
@@ -48,11 +48,7 @@ def energy_exp(case: Case, *, value: float = 1.0) -> Checks:
 )
 def energy_softmax(case: Case, *, power: float = 1.0) -> Checks:
     """Compares the library's rate with the speeds of random tokens, in d = 2 and 4."""
-    for d in (2, 4):
-        x = on.random_sphere(case.rng(f"{d}"), 9, d)
-        rate, squares = _rate_and_speeds("softmax", x, 1.0)
-        Z = np.exp(BETA * x @ x.T).mean(axis=1)
-        yield close(f"dE/dt, d = {d}", rate, BETA * np.mean(Z**power * squares))
+    return _rate_checks(case, "softmax", 1.0, power)
 
 
 @statement(

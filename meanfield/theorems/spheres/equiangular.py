@@ -32,12 +32,11 @@ def cosine_rate(beta: float, loop: float, total: float, rho: Array) -> Array:
     r"(n-1)e^{\beta\rho})$, and under exp the same with $n$ in the denominator.",
     control=("the tokens do not see themselves, or n - 1 for n", {"loop": 0.0}),
 )
-def equiangular(case: Case, *, loop: float = 1.0) -> Checks:
+def equiangular(_: Case, *, loop: float = 1.0) -> Checks:
     """Compares cosines along the library's flows with SciPy's solutions.
 
     The eight tokens begin orthogonal, in eight dimensions.
     """
-    del case  # nothing is random
     for name, total in (("softmax", 0.0), ("exp", 1.0 - (1 - loop) / N)):
         for beta in BETAS:
             ts = TS if name == "softmax" else TS * np.exp(-beta)
@@ -55,9 +54,8 @@ def equiangular(case: Case, *, loop: float = 1.0) -> Checks:
     r"$\rho(t) = (e^{2t} - 1)/(e^{2t} + n - 1)$.",
     control=("n in place of n - 1", {"shift": 0.0}),
 )
-def uniform_attention(case: Case, *, shift: float = 1.0) -> Checks:
+def uniform_attention(_: Case, *, shift: float = 1.0) -> Checks:
     """Compares the library's flow of eight orthogonal tokens with the formula."""
-    del case  # nothing is random
     x = on.path(on.attention("softmax", N, 1e-300), np.eye(N), TS)
     growth = np.exp(2 * TS)
     exact = (growth - 1) / (growth + N - shift)
@@ -105,9 +103,8 @@ def sinkhorn(case: Case, *, mixing: float = 0.0) -> Checks:
     r"$4\rho/(1 + 3\rho) + O(1/n)$.",
     control=(r"$\beta = 2\log n/(1 - \rho)$", {"power": 2.0}),
 )
-def one_layer(case: Case, *, power: float = 1.0) -> Checks:
+def one_layer(_: Case, *, power: float = 1.0) -> Checks:
     """Measures cosines after the library's layer for 512 tokens, with ρ = 0.3, 0.5."""
-    del case  # nothing is random
     n = 512
     for rho in (0.3, 0.5):
         x = np.sqrt(1 - rho) * np.eye(n)

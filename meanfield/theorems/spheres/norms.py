@@ -52,9 +52,8 @@ def _rate(norm: str, power: float) -> Callable[[float, Array], Array]:
     r"$s = |A|$, $g = 0$ for normalised outputs on the sphere (ngpt).",
     control=(r"the square of $s$ in place of $s$", {"power": 2.0}),
 )
-def laws(case: Case, *, power: float = 1.0) -> Checks:
+def laws(_: Case, *, power: float = 1.0) -> Checks:
     """Compares cosines and lengths of eight tokens with SciPy's solution."""
-    del case  # nothing is random
     for norm in ("pre", "peri", "sqrt", "ngpt:1"):
         x = on.free_path(on.attention("softmax", N, BETA), norm, np.eye(N), TS)
         y = ref.integrate(_rate(norm, power), np.array([0.0, 1.0]), TS)
@@ -69,9 +68,8 @@ def laws(case: Case, *, power: float = 1.0) -> Checks:
     r"exponentially.",
     control=("the norm after attention", {"norm": "post"}),
 )
-def power_law(case: Case, *, norm: str = "pre") -> Checks:
+def power_law(_: Case, *, norm: str = "pre") -> Checks:
     """Measures the logarithmic slope of 1 - ρ between t = 1e3 and 1e4."""
-    del case  # nothing is random
     ts = np.array([0.0, 1e3, 1e4]) if norm == "pre" else np.array([0.0, 5.0, 10.0])
     x = on.free_path(on.attention("softmax", N, BETA), norm, np.eye(N), ts)
     gaps = 1 - on.first_cosine(x)[1:]

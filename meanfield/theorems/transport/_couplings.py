@@ -48,6 +48,11 @@ class Pair(NamedTuple):
         alpha, beta, Sigma, Omega, Q, K, epsilon = self
         return Pair(beta, alpha, Omega, Sigma, K, Q, epsilon)
 
+    def half_step(self, G: Array) -> Array:
+        r"""$F = \epsilon\Sigma^{-1} + A^\top G^{-1}A$; the mirrored pair gives $G$."""
+        base = self.epsilon * np.linalg.inv(self.Sigma)
+        return base + self.A.T @ np.linalg.solve(G, self.A)
+
     @property
     def self_pair(self) -> "Pair":
         """The pair of the first Gaussian with itself."""
@@ -108,12 +113,11 @@ def regression_matrices(stack: Pair, **options: int | None) -> Array:
 
 def recursion(p: Pair, steps: int) -> tuple[Array, Array]:
     r"""Matrices $F$, $G$ of (A.9), `steps` steps after $G_0 = \epsilon\Omega^{-1}$."""
-    A, e = p.A, p.epsilon
-    row, column = e * np.linalg.inv(p.Sigma), e * np.linalg.inv(p.Omega)
-    F, G = row, column
+    mirror = p.mirror
+    F, G = (p.epsilon * np.linalg.inv(S) for S in (p.Sigma, p.Omega))
     for _ in range(steps):
-        F, old = row + A.T @ np.linalg.solve(G, A), G
-        G = column + A @ np.linalg.solve(F, A.T)
+        F, old = p.half_step(G), G
+        G = mirror.half_step(F)
         if np.max(np.abs(G - old)) <= 2e-16 * np.max(np.abs(G)):
             break  # converged up to rounding
     return F, G
@@ -191,24 +195,16 @@ def rounding(stack: Pair) -> Slack:
     return Slack(tolerance=float(size), why=why)
 
 
-class LibraryPlan(NamedTuple):
-    """The library's plan of a Gaussian with itself, on Gauss–Hermite nodes."""
-
-    nodes: Nodes
-    pair: Pair
-    central: Array
-
-
 @eqx.filter_jit
 def _self_plan(m: Member) -> tuple[JaxArray, JaxArray, JaxArray]:
     mu = gauss_hermite(lib.gaussian(m), order=16)
     return plans(lib.attention("sinkhorn", m), 0.0, mu)[0], mu.tokens.x, mu.weights
 
 
-def library_plan(rng: Rng) -> LibraryPlan:
-    """The library's plan of a random Gaussian with itself, on nodes.
+def library_plan(rng: Rng) -> tuple[Nodes, Pair, Array]:
+    """The library's plan of a random Gaussian with itself, on Gauss–Hermite nodes.
 
-    `central` marks the nodes within two standard deviations.
+    The array marks the nodes within two standard deviations.
     """
     (m,) = lib.members(lib.ensemble(rng, (2, 3, 2), 1, reach=0.25))
     size = lambda M: np.linalg.norm(M @ np.c_[m.factor, m.mean], 2)
@@ -219,7 +215,7 @@ def library_plan(rng: Rng) -> LibraryPlan:
     S, far = m.covariance, np.linalg.solve(m.factor, (x - m.mean).T)
     central = np.max(np.abs(far), axis=0) < 2
     pair = Pair(m.mean, m.mean, S, S, m.Q, m.K, m.epsilon)
-    return LibraryPlan(Nodes(x, x, plan * w[:, None]), pair, central)
+    return Nodes(x, x, plan * w[:, None]), pair, central
 
 
 SOLVER_SLACK = Slack(

@@ -8,7 +8,7 @@ from scipy.optimize import minimize
 from meanfield.attention import Attention, Sinkhorn, plans, scalings
 from meanfield.measures import Points
 from meanfield.scores import SquaredDistance
-from meanfield.theorems._arrays import Array, JaxArray, Unary, columns, eqx, jnp, np
+from meanfield.theorems._arrays import Array, Unary, columns, np
 from meanfield.theorems._prelude import Case, Checks, statement
 from meanfield.theorems._protocols import Slack, compare, gap
 from meanfield.theorems.library.ensembles import tokens
@@ -71,21 +71,6 @@ class Problem(NamedTuple):
     plan: Array  # the library's plan
 
 
-@eqx.filter_jit
-def _library_solution(
-    z: JaxArray, w: JaxArray, Q: JaxArray, K: JaxArray, epsilon: JaxArray
-) -> tuple:
-    mu = Points.weighted(z, w)
-    score = SquaredDistance(Q, K, 2 * epsilon)
-    solution = scalings(score, mu)
-    attention = Attention(score, Sinkhorn(), jnp.eye(z.shape[1]))
-    return (
-        solution.rows(mu.tokens),
-        solution.columns(mu.tokens),
-        plans(attention, 0.0, mu)[0],
-    )
-
-
 def _problem(case: Case) -> Problem:
     """Two clouds, and the library's solution on their product."""
     rng = case.rng("clouds")
@@ -95,9 +80,11 @@ def _problem(case: Case) -> Problem:
     epsilon, zero = rng.uniform(1.5, 2.5), np.zeros((3, 2))
     z = np.concatenate([np.repeat(x, 6, axis=0), np.tile(y, (5, 1))], axis=1)
     joint_weights = np.outer(w, v).ravel()
-    wide = np.concatenate([Q, zero], axis=1), np.concatenate([zero, K], axis=1)
-    arguments = map(jnp.asarray, (z, joint_weights, *wide, np.array(epsilon)))
-    f, g, rows = map(np.asarray, _library_solution(*arguments))
+    score = SquaredDistance(np.hstack([Q, zero]), np.hstack([zero, K]), 2 * epsilon)
+    mu = Points.weighted(z, joint_weights)
+    solution, attention = scalings(score, mu), Attention(score, Sinkhorn(), np.eye(4))
+    f, g = np.asarray(solution.rows(mu.tokens)), np.asarray(solution.columns(mu.tokens))
+    rows = np.asarray(plans(attention, 0.0, mu)[0])
     # The plan couples pairs (x, y) and (x', y'); its marginal for (x, y') is computed.
     joint = (rows * joint_weights[:, None]).reshape(5, 6, 5, 6).sum(axis=(1, 2))
     scores = distance_scores(Q, K, x, y) / (2 * epsilon)

@@ -110,11 +110,9 @@ def _alternating_rule(p: Pair, steps: int) -> Array:
 
 def _wrong_rule(p: Pair, steps: int) -> Array:
     """Matrix $G_n$ if A and its transpose are exchanged in the equation of G."""
-    A, e = p.A, p.epsilon
-    G = e * np.linalg.inv(p.Omega)
+    G, q = p.epsilon * np.linalg.inv(p.Omega), p._replace(Sigma=p.Omega)
     for _ in range(steps):
-        F = e * np.linalg.inv(p.Sigma) + A.T @ np.linalg.solve(G, A)
-        G = e * np.linalg.inv(p.Omega) + A.T @ np.linalg.solve(F, A)
+        G = q.half_step(p.half_step(G))
     return G
 
 
@@ -176,13 +174,9 @@ def _(case: Case) -> Counterexample:
 
 def _simultaneous_rule(p: Pair, steps: int) -> Array:
     """Matrix $G_n$ if F and G are both updated from their old values."""
-    A, e = p.A, p.epsilon
-    row, column = e * np.linalg.inv(p.Sigma), e * np.linalg.inv(p.Omega)
-    F, G = row, column
+    F, G = (p.epsilon * np.linalg.inv(S) for S in (p.Sigma, p.Omega))
     for _ in range(steps):
-        old = F, G
-        F = row + A.T @ np.linalg.solve(old[1], A)
-        G = column + A @ np.linalg.solve(old[0], A.T)
+        F, G = p.half_step(G), p.mirror.half_step(F)
     return G
 
 

@@ -46,9 +46,8 @@ def limits(case: Case, *, share: float = 1.0) -> Checks:
     counterexample="Q = diag(3, .1), K = diag(1/3, 10), Σ = I, Ω⁻¹ = [[1, −.99], "
     "[−.99, 1]], ε = 1, at M = F₀ = QᵀQ + εΣ⁻¹",
 )
-def _(case: Case) -> Counterexample:
+def _(_: Case) -> Counterexample:
     """Compares the iterates, and a numerical derivative, with both claims."""
-    del case
     Q, K, I = np.diag([3, 0.1]), np.diag([1 / 3, 10.0]), np.eye(2)
     Omega = np.linalg.inv(np.array([[1, -0.99], [-0.99, 1]]))
     p = Pair(np.zeros(2), np.zeros(2), I, Omega, Q, K, np.array(1.0))
@@ -69,11 +68,6 @@ def _(case: Case) -> Counterexample:
     )
 
 
-def _thompson(G: Array, H: Array) -> float:
-    """Thompson distance: the largest |log| of the eigenvalues of $H^{-1}G$."""
-    return float(np.max(np.abs(np.log(eigvalsh((G + G.T) / 2, H)))))
-
-
 def _limits(case: Case, share: float) -> Checks:
     """Compares the library's limit with the recursion at bandwidth `share` · ε."""
     for d, k in ((2, 2), (3, 2)):
@@ -88,14 +82,18 @@ def _limits(case: Case, share: float) -> Checks:
 
 
 def _approach(stack: Pair) -> float:
-    """Largest ratio of successive distances of the library's iterates to the limit."""
+    """Largest ratio of successive distances of the library's iterates to the limit.
+
+    Thompson's distance is the largest |log| of the eigenvalues of $H^{-1}G$.
+    """
     matrices = [regression_matrices(stack, iterations=n) for n in (1, 3, 7)]
     worst = 0.0
     for i, p in enumerate(members(stack)):
         limit = recursion(p, 3000)[1]
-        far = [_thompson(p.A @ np.linalg.inv(matrix[i]), limit) for matrix in matrices]
+        iterates = [p.A @ np.linalg.inv(matrix[i]) for matrix in matrices]
+        far = [np.max(np.abs(np.log(eigvalsh((G + G.T) / 2, limit)))) for G in iterates]
         worst = max(worst, far[1] / far[0], far[2] / far[1])
-    return worst
+    return float(worst)
 
 
 STRICT = "the distance shrinks strictly; rounding of eigenvalues"
@@ -103,11 +101,7 @@ STRICT = "the distance shrinks strictly; rounding of eigenvalues"
 
 def _derivative(p: Pair, M: Array) -> Array:
     r"""Derivative of one full step $\varphi$ at `M`, by central differences."""
-
-    def step(F: Array) -> Array:
-        G = p.epsilon * np.linalg.inv(p.Omega) + p.A @ np.linalg.solve(F, p.A.T)
-        return p.epsilon * np.linalg.inv(p.Sigma) + p.A.T @ np.linalg.solve(G, p.A)
-
+    step = lambda F: p.half_step(p.mirror.half_step(F))
     h, n = 1e-5, M.size
     units = np.eye(n).reshape(n, *M.shape)
     columns = [(step(M + h * E) - step(M - h * E)).ravel() / (2 * h) for E in units]
