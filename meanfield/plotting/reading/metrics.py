@@ -13,6 +13,7 @@ from meanfield.clusters import (
     cluster_share,
     embed_directions,
 )
+from meanfield.plotting._figure.look import Look
 
 from .data import Swarm
 
@@ -81,11 +82,28 @@ metrics.register("euclidean")(Metric("by distance", _embed_euclidean, _euclidean
 metrics.register("cosine")(_COSINE)
 
 
-def metric_of(name: str | None, *, moves_directions: bool) -> Metric:
-    """The metric called `name`; by default cosine if a run moves directions of tokens.
+class Link(NamedTuple):
+    """A metric, and the distance in it within which tokens are linked."""
 
-    The cosine metric of such a run has a closer default link.
+    metric: Metric
+    distance: float
+
+    @property
+    def note(self) -> str:
+        """A note on which tokens are linked."""
+        return self.metric.note(self.distance)
+
+    def embed(self, state: Swarm) -> Embedding:
+        """Embedded tokens, and the Euclidean linking radii."""
+        return self.metric.embed(state, self.distance)
+
+
+def link_of(look: Look, state: Swarm, *, moves_directions: bool) -> Link:
+    """The link of the look; by default, that of the first frame of some tokens.
+
+    The default metric is cosine if a run moves directions of tokens. The cosine metric
+    of such a run has a closer default link.
     """
-    if moves_directions and name in (None, "cosine"):
-        return _ON_SPHERES
-    return metrics[name or "euclidean"]
+    metric = metrics[look.metric or ("cosine" if moves_directions else "euclidean")]
+    metric = _ON_SPHERES if moves_directions and metric is _COSINE else metric
+    return Link(metric, look.link or metric.default_link(state.x[0], state.weights))
