@@ -98,12 +98,17 @@ class Link(NamedTuple):
         return self.metric.embed(state, self.distance)
 
 
-def link_of(look: Look, state: Swarm, *, moves_directions: bool) -> Link:
-    """The link of the look; by default, that of the first frame of some tokens.
+def metric_of(name: str | None, *, moves_directions: bool) -> Metric:
+    """The metric called `name`; by default cosine if a run moves directions of tokens.
 
-    The default metric is cosine if a run moves directions of tokens. The cosine metric
-    of such a run has a closer default link.
+    The cosine metric of such a run has a closer default link.
     """
-    metric = metrics[look.metric or ("cosine" if moves_directions else "euclidean")]
-    metric = _ON_SPHERES if moves_directions and metric is _COSINE else metric
+    if moves_directions and name in (None, "cosine"):
+        return _ON_SPHERES
+    return metrics[name or "euclidean"]
+
+
+def link_of(look: Look, state: Swarm, *, moves_directions: bool) -> Link:
+    """The link of the look; by default, that of the first frame of some tokens."""
+    metric = metric_of(look.metric, moves_directions=moves_directions)
     return Link(metric, look.link or metric.default_link(state.x[0], state.weights))
