@@ -24,6 +24,10 @@ class MeanfieldError(Exception):
 
     exit_code = 2
 
+    @override
+    def __str__(self) -> str:
+        return str(self.args[0]) if self.args else ""
+
 
 class InvalidInputError(MeanfieldError, ValueError):
     """An invalid shape, value or combination of values.
@@ -47,10 +51,6 @@ class UnknownNameError(MeanfieldError, KeyError):
             ...
         meanfield.errors.UnknownNameError: There is no initial cloud `moon`; did...
     """
-
-    @override
-    def __str__(self) -> str:
-        return str(self.args[0]) if self.args else ""
 
 
 class FrameIndexError(MeanfieldError, IndexError):
@@ -135,10 +135,6 @@ class InputFileError(MeanfieldError, OSError):
     """
 
     exit_code = 3
-
-    @override
-    def __str__(self) -> str:
-        return str(self.args[0]) if self.args else ""
 
 
 class ResourceError(MeanfieldError, RuntimeError):

@@ -148,9 +148,9 @@ def test_a_gif_has_the_requested_duration(fps: int) -> None:
 
 
 def test_frames_of_a_density_have_equal_duration() -> None:
-    frames = frames_shown(5, Film(fps=20, seconds=3.0))
+    frames, _ = frames_shown(5, Film(fps=20, seconds=3.0))
     assert np.bincount(frames).tolist() == [12] * 5
-    frame_ids = frames_shown(11, Film(fps=10, seconds=0.6))
+    frame_ids, _ = frames_shown(11, Film(fps=10, seconds=0.6))
     assert frame_ids.tolist() == [0, 2, 4, 6, 8, 10]
 
 

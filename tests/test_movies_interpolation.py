@@ -28,7 +28,7 @@ from meanfield.plotting.reading.pace import (
     interpolate_sizes,
     snap_places,
 )
-from meanfield.plotting.tokens.moving import Ghosts
+from meanfield.plotting.tokens.moving import draw_ghosts
 from meanfield.plotting.tokens.views import Window
 
 
@@ -214,14 +214,14 @@ def test_a_gaussian_leaves_its_past_ellipses_behind(pair: xr.Dataset) -> None:
     track = cloud(pair.isel(run=0)).state
     assert isinstance(track, Track)
     axes = Figure().add_subplot()
-    ghosts = Ghosts(axes, track, 3)
-    ghosts.show(4, Window(np.zeros(2), 10.0, ""))
+    show, _ = draw_ghosts(axes, track, 3)
+    show(4, Window(np.zeros(2), 10.0, ""))
     (lines,) = (c for c in axes.collections if isinstance(c, LineCollection))
     widths = [np.ptp(np.asarray(path)[:, 0]) for path in lines.get_segments()]
     # Two standard deviations either way, at the frames 1, 2 and 3.
     assert np.allclose(widths, 4 * np.sqrt([1.1, 1.2, 1.3]), rtol=1e-3)
     shades = np.asarray(lines.get_edgecolor())[:3, 3]
     assert (np.diff(shades) > 0).all()
-    no_ghosts = Ghosts(axes, track, 0)
-    no_ghosts.show(4, Window(np.zeros(2), 10.0, ""))
+    show_none, _ = draw_ghosts(axes, track, 0)
+    show_none(4, Window(np.zeros(2), 10.0, ""))
     assert len(axes.collections[-1].get_paths()) == 0

@@ -19,10 +19,14 @@ from meanfield.errors import InvalidInputError
 from meanfield.plotting import draw_cone, draw_disc, escape_directions, panels, save
 from meanfield.plotting._figure.style import style
 from meanfield.plotting._writing.png import palette_image
-from meanfield.plotting.cone.limits import limit_outline
-from meanfield.plotting.cone.paths import clip_paths, cone_height, cone_paths
+from meanfield.plotting.cone.paths import (
+    clip_paths,
+    cone_height,
+    cone_paths,
+    thin_paths,
+)
 from meanfield.plotting.cone.simplex import simplex_coordinates
-from meanfield.plotting.cone.thinning import thin_paths
+from meanfield.plotting.cone.surface import limit_outline
 
 FINISHED_CODE, STEADY, BLOW_UP = 0, 1, 2
 

@@ -5,9 +5,8 @@ The pictures use the colour of the surrounding text, to suit light and dark them
 
 import base64
 import html
-import struct
-import zlib
 from collections.abc import Callable, Mapping
+from io import BytesIO
 
 import numpy as np
 
@@ -148,32 +147,23 @@ def _raster(
     values: np.ndarray, corner: tuple[float, float], size: tuple[float, float]
 ) -> str:
     """A matrix as an image; zero is transparent."""
+    from PIL import Image  # imported here, since texts of objects need no pictures
+
     (x, y), (width, height) = corner, size
     top = np.max(np.abs(values), initial=0) or 1.0
     share = np.nan_to_num(values / top)
     hue = lambda colour: [int(colour[i : i + 2], 16) for i in (1, 3, 5)]
     rgb = np.where((share < 0)[..., None], hue(ORANGE), hue(BLUE))
     alpha = (255 * np.abs(share))[..., None]
-    data = base64.b64encode(_png(np.concatenate([rgb, alpha], -1).astype(np.uint8)))
+    content = BytesIO()
+    pixels = np.concatenate([rgb, alpha], -1).astype(np.uint8)
+    Image.fromarray(pixels).save(content, "png")
+    data = base64.b64encode(content.getvalue())
     return (
         f"<image x='{x:.1f}' y='{y:.1f}' width='{width:.1f}' height='{height:.1f}' "
         "preserveAspectRatio='none' style='image-rendering:pixelated' "
         f"href='data:image/png;base64,{data.decode()}'/>"
     )
-
-
-def _png(pixels: np.ndarray) -> bytes:
-    """Pixels (rows, columns, RGBA) as the bytes of a PNG file."""
-    rows, columns = pixels.shape[:2]
-
-    def chunk(kind: bytes, body: bytes) -> bytes:
-        check = zlib.crc32(kind + body)
-        return struct.pack(">I", len(body)) + kind + body + struct.pack(">I", check)
-
-    header = struct.pack(">IIBBBBB", columns, rows, 8, 6, 0, 0, 0)
-    lines = b"".join(b"\0" + row.tobytes() for row in pixels)
-    body = chunk(b"IHDR", header) + chunk(b"IDAT", zlib.compress(lines))
-    return b"\x89PNG\r\n\x1a\n" + body + chunk(b"IEND", b"")
 
 
 def _svg(body: str, label: str) -> str:

@@ -10,8 +10,8 @@ from meanfield._lazy import lazy_exports
 from ._architecture import AbstractArchitecture as AbstractArchitecture
 from ._architecture import Sizes as Sizes
 from ._architecture import architectures as architectures
+from ._architecture import hidden_states as hidden_states
 from ._architecture import read as read
-from ._hidden_states import hidden_states as hidden_states
 from ._summary import Summary as Summary
 from ._summary import inspect as inspect
 from ._tokenizer import LONGEST_TEXT as LONGEST_TEXT

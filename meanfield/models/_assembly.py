@@ -13,6 +13,7 @@ import math
 import operator
 from collections.abc import Sequence
 from functools import partial
+from operator import attrgetter
 from typing import NamedTuple, SupportsIndex
 
 import equinox as eqx
@@ -29,8 +30,10 @@ from meanfield.scores import Dot
 from meanfield.tokens import Tokens
 
 from ._architecture import read
-from .blocks import HeadWeights
 from .checkpoint import Checkpoint
+
+# The arrays of `HeadWeights` that make an attention.
+_PARTS = attrgetter("Q", "K", "query_bias", "key_bias", "value", "offset")
 
 
 class Text(NamedTuple):
@@ -134,7 +137,7 @@ def layers(
         raise InvalidInputError(f"`heads` must be distinct; got {head_indices}.")
     edges = _edges(times, len(layer_indices)).astype(precision)
     layer_weights = [
-        _parts(network.heads(layer).subset(head_indices)) for layer in layer_indices
+        _PARTS(network.heads(layer).subset(head_indices)) for layer in layer_indices
     ]
     stacks = tuple(
         float_array("weights", np.stack(part).astype(precision))
@@ -155,17 +158,6 @@ def _edges(
             f"includes the end of the last layer; got {len(edges)}."
         )
     return float_array("times", edges)
-
-
-def _parts(weights: HeadWeights) -> tuple[np.ndarray, ...]:
-    return (
-        weights.Q,
-        weights.K,
-        weights.query_bias,
-        weights.key_bias,
-        weights.value,
-        weights.offset,
-    )
 
 
 def _head(

@@ -18,9 +18,8 @@ from meanfield.flows import adaptive, flow
 from meanfield.measures import Points
 from meanfield.spectrum import effective_rank
 
-from ._architecture import read
+from ._architecture import hidden_states, read
 from ._assembly import embed, layers
-from ._hidden_states import hidden_states
 from .blocks import Parts
 from .checkpoint import Checkpoint
 

@@ -175,19 +175,13 @@ class Bert(AbstractArchitecture):
     def _apply_layer_norm(
         self, name: str, x: Float[np.ndarray, "n d"]
     ) -> Float[np.ndarray, "n d"]:
-        weight, bias = self._layer_norm(name)
-        return layer_norm(x, weight, bias, epsilon=self.config.layer_norm_eps)
-
-    def _layer_norm(
-        self, name: str
-    ) -> tuple[Float[np.ndarray, " d"], Float[np.ndarray, " d"]]:
         old = f"{self._prefix}{name}.gamma" in self.checkpoint.entries
         endings = ("gamma", "beta") if old else ("weight", "bias")
         weight, bias = self._arrays([f"{name}.{ending}" for ending in endings])
         d = self.config.hidden_size
         if weight.shape != (d,) or bias.shape != (d,):
             raise self._shape_error(name, weight.shape, (d,))
-        return weight, bias
+        return layer_norm(x, weight, bias, epsilon=self.config.layer_norm_eps)
 
     def _rows(self, kind: str, indices: list[int] | range) -> np.ndarray:
         name = f"{self._prefix}embeddings.{kind}_embeddings.weight"

@@ -69,15 +69,7 @@ class TrainedNetwork(AbstractArchitecture):
     @property
     @override
     def sizes(self) -> Sizes:
-        c = self.config
-        return Sizes(
-            n_layers=c.n_layers,
-            n_heads=c.n_heads,
-            dimension=c.dimension,
-            head_dimension=c.head_dimension,
-            vocabulary=0,
-            max_positions=0,
-        )
+        return Sizes(**dict(self.config), vocabulary=0, max_positions=0)
 
     @override
     def heads(self, layer: int) -> HeadWeights:

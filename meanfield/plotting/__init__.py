@@ -35,9 +35,9 @@ if TYPE_CHECKING:
     from .animation import animate as animate
     from .comparison import draw_comparison as draw_comparison
     from .cone.cone import draw_cone as draw_cone
+    from .cone.disc import EscapeDirections as EscapeDirections
     from .cone.disc import draw_disc as draw_disc
-    from .cone.escapes import EscapeDirections as EscapeDirections
-    from .cone.escapes import escape_directions as escape_directions
+    from .cone.disc import escape_directions as escape_directions
     from .cone.page import cone_page as cone_page
     from .cone.page import save_page as save_page
     from .cone.paths import cone_coordinates as cone_coordinates
@@ -52,11 +52,11 @@ if TYPE_CHECKING:
     from .pages import save_statements_page as save_statements_page
     from .pages import statements_page as statements_page
     from .pages import typeset as typeset
+    from .reading.coordinates import relative as relative
     from .reading.data import spec_and_ending as spec_and_ending
     from .reading.description import is_flat as is_flat
     from .reading.labels import label_runs as label_runs
     from .reading.observables import covariances as covariances
     from .reading.observables import effective_rank as effective_rank
-    from .reading.relative import relative as relative
 
 __getattr__, __dir__, __all__ = lazy_exports(__name__)

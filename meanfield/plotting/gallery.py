@@ -2,9 +2,7 @@
 
 from . import clusters as clusters
 from . import energy as energy
-from . import merges as merges
 from . import numbers as numbers
-from . import rank as rank
 from . import spectrum as spectrum
 from . import states as states
 from ._figure.joint import joint_panels as joint_panels

@@ -1,4 +1,4 @@
-"""The panel `spectrum`: eigenvalues and effective rank of the covariance over time."""
+"""The panels `rank` and `spectrum`: eigenvalues of the covariance over time."""
 
 import numpy as np
 import xarray as xr
@@ -7,15 +7,21 @@ from matplotlib.collections import LineCollection
 from matplotlib.colors import Normalize
 from matplotlib.figure import Figure
 
+from meanfield.errors import InvalidInputError
 from meanfield.spectrum import effective_rank
 
-from ._figure.bands import annotate_ending, draw_eigenvalues, name_time, spans_decades
+from ._figure.bands import (
+    annotate_ending,
+    draw,
+    draw_eigenvalues,
+    name_time,
+    spans_decades,
+)
 from ._figure.joint import Row, Runs, draw_rows, joint_panel
 from ._figure.marks import colour_bar, legend
-from ._figure.panels import add_subject, registered_panel, titled_figure
+from ._figure.panels import registered_panel, titled_figure
 from ._figure.picture import Picture
 from ._figure.style import CYCLE, INK, number_map
-from .rank import draw_ranks
 from .reading.data import Ending, check_finite, ending, values
 from .reading.observables import map_runs, rounded_spectrum
 
@@ -25,6 +31,62 @@ _DOTS = 30  # largest number of frames that are marked on a refined curve
 _TICKS = 6  # largest number of ticks on the colour bar of eigenvalue indices
 _N_SUBSTEPS = 40  # number of intervals of a refined curve between two frames
 _LAST = 1e-14  # minimum of (t* − t) / t*; smaller values are rounding errors
+_LABEL = "effective rank"
+_LEAST_MARGIN = 0.01  # so that a constant rank is not a picture of its rounding
+
+
+@registered_panel("rank")
+def rank(dataset: xr.Dataset) -> Figure:
+    r"""Effective rank of $\Sigma(t)$, between 1 for a line and $d$ for a ball.
+
+    An ensemble is drawn as its median and its 10–90 % band.
+
+    Raises:
+        InvalidInputError: if $d = 1$, or the dataset contains no tokens, Gaussian or
+            density.
+    """
+    ranks = _ranks(dataset)[0]
+    check_finite(ranks)
+    figure = titled_figure(dataset, (6.6, 4.6), _LABEL)
+    axes = figure.add_subplot()
+    draw_ranks(axes, values(dataset, "time", ("time",)), ranks)
+    name_time(axes, dataset)
+    annotate_ending(figure, dataset)
+    return figure
+
+
+@joint_panel("rank", "xlim", "ylim", "xscale", "yscale")
+def joint_rank(runs: Runs) -> Figure:
+    r"""Effective rank of $\Sigma(t)$ of several runs."""
+    return draw_rows(
+        runs, _LABEL, Row(_LABEL, [*map(_ranks, runs.values())], frame_ranks)
+    )
+
+
+def draw_ranks(axes: Axes, times: np.ndarray, ranks: np.ndarray) -> None:
+    """Draw effective ranks of shape (…, time) over time."""
+    frame_ranks(axes, ranks)
+    draw(axes, times, ranks, INK)
+    axes.set_ylabel(_LABEL)
+    axes.grid(visible=True, axis="y")
+
+
+def frame_ranks(axes: Axes, ranks: np.ndarray) -> None:
+    """Set limits that contain all ranks."""
+    low, high = float(np.nanmin(ranks)), float(np.nanmax(ranks))
+    margin = max(0.06 * (high - low), _LEAST_MARGIN)
+    axes.set_ylim(low - margin, high + margin)
+
+
+def _ranks(dataset: xr.Dataset) -> np.ndarray:
+    """The effective rank, of shape (1, …, time)."""
+    spectra = map_runs(dataset, rounded_spectrum)
+    if spectra.shape[-1] == 1:
+        raise InvalidInputError(
+            "In one dimension the effective rank is always 1: draw the variance with "
+            "the panel `spectrum`."
+        )
+    return effective_rank(spectra)[None]
 
 
 @registered_panel("spectrum")
@@ -42,13 +104,12 @@ def spectrum(dataset: xr.Dataset) -> Figure:
     spectra = map_runs(dataset, rounded_spectrum)
     check_finite(spectra)
     times = values(dataset, "time", ("time",))
-    dataset = add_subject(dataset, "spectrum")
     if spectra.shape[-1] == 1:  # in one dimension the effective rank is always 1
-        figure = titled_figure(dataset, (6.6, 4.6))
+        figure = titled_figure(dataset, (6.6, 4.6), "spectrum")
         rows = [figure.add_subplot()]
         rows[0].set_ylabel(r"variance $\Sigma$")
     else:
-        figure = titled_figure(dataset, (6.6, 6.4))
+        figure = titled_figure(dataset, (6.6, 6.4), "spectrum")
         rows = list(figure.subplots(2, 1, sharex=True, height_ratios=[1.7, 1]))
         rows[0].set_ylabel(r"eigenvalues of $\Sigma$")
         draw_ranks(rows[1], times, effective_rank(spectra))

@@ -4,9 +4,9 @@ from meanfield._renamed import old_names
 
 from . import tasks as _tasks  # noqa: F401  (each registers itself)
 from ._evaluate import evaluate as evaluate
+from ._evaluate import network as network
 from ._export import export as export
 from ._folder import TrainFolder as TrainFolder
-from ._network import network as network
 from ._recipe import Annealing as Annealing
 from ._recipe import Recipe as Recipe
 from ._recipe import optimisers as optimisers

@@ -75,6 +75,16 @@ class Split(NamedTuple):
         return Split(np.resize(samples, self.train.shape), self.test)
 
 
+FOLDS = 5  # parts of a set of samples, each of which is the test set of some seeds
+
+
+def split_fold(count: int, seed: int) -> Split:
+    """A fifth of `count` samples, shuffled always in the same way, as the test set."""
+    folds = np.split(np.random.default_rng(0).permutation(count), FOLDS)
+    test = folds.pop(seed % FOLDS)
+    return Split(np.concatenate(folds), test)
+
+
 class AbstractTask(abc.ABC):
     """Base class of tasks: frozen dataclasses whose fields are the task's options.
 

@@ -90,14 +90,17 @@ def verdict(
     n, mean = gaps.size, float(gaps.mean())
     deviation = float(gaps.std(ddof=1)) if n > 1 else np.nan
     error = deviation * (1 / n + test_ratio) ** 0.5
-    reach = float(stats.t.ppf((1 + LEVEL) / 2, n - 1) * error) if n > 1 else np.inf
+    t = stats.t.ppf((1 + LEVEL) / 2, n - 1)
+    reach = float(t * error) if n > 1 else np.inf
+    # The noncentrality of the t statistic; normal quantiles give half for 3 pairs.
+    ratio = float(special.nctdtrinc(n - 1, 1 - POWER, t))
     return Verdict(
         conclusion=_conclusion(n, mean - reach, mean + reach),
         mean=mean,
         interval=(mean - reach, mean + reach),
         median=float(np.median(gaps)),
         deviation=deviation,
-        detectable_effect=_detectable_ratio(n) * error if n >= MIN_PAIRS else np.inf,
+        detectable_effect=ratio * error if n >= MIN_PAIRS else np.inf,
         n_pairs=n,
     )
 
@@ -113,15 +116,6 @@ def _differences(
             f"{first.shape} and {second.shape}."
         )
     return first - second
-
-
-def _detectable_ratio(n: int) -> float:
-    """The detectable effect divided by the standard error of the mean.
-
-    It is the noncentrality of the t statistic; normal quantiles give half for 3 pairs.
-    """
-    t = stats.t.ppf((1 + LEVEL) / 2, n - 1)
-    return float(special.nctdtrinc(n - 1, 1 - POWER, t))
 
 
 def _conclusion(n: int, low: float, high: float) -> Conclusion:

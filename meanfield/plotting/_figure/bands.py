@@ -62,14 +62,11 @@ def quantiles(values: np.ndarray) -> np.ndarray:
 
     They are NaN where no run is finite.
     """
-    flat = values.reshape(len(values), -1)
-    result = np.full((3, flat.shape[1]), np.nan)
-    has_finite = np.isfinite(flat).any(axis=0)
-    finite = np.where(np.isfinite(flat), flat, np.nan)
-    result[:, has_finite] = np.nanquantile(
-        finite[:, has_finite], [0.1, 0.5, 0.9], axis=0
-    )
-    return result.reshape(3, *values.shape[1:])
+    is_finite = np.isfinite(values)
+    is_missing = ~is_finite.any(axis=0)
+    numbers = np.where(is_finite, values, np.where(is_missing, 0.0, np.nan))
+    levels = np.nanquantile(numbers, [0.1, 0.5, 0.9], axis=0)
+    return np.where(is_missing, np.nan, levels)
 
 
 def draw(axes: Axes, times: np.ndarray, values: np.ndarray, colour: str) -> None:

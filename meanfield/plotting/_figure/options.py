@@ -210,9 +210,7 @@ def check_limits(name: str, limits: Limits | None) -> None:
     Raises:
         InvalidInputError: if `limits` are not such numbers.
     """
-    if limits is None:
-        return
-    if not (all(map(math.isfinite, limits)) and limits[0] < limits[1]):
+    if limits and not (all(map(math.isfinite, limits)) and limits[0] < limits[1]):
         raise InvalidInputError(
             f"`{name}` must be two increasing numbers, such as 0,2.5; got "
             f"{','.join(f'{limit:g}' for limit in limits)}."

@@ -13,9 +13,8 @@ from mpl_toolkits.mplot3d import Axes3D
 from meanfield._registry import Registry
 from meanfield.endings import Status
 from meanfield.errors import InvalidInputError
-from meanfield.plotting.reading.coordinates import project
+from meanfield.plotting.reading.coordinates import project, relative
 from meanfield.plotting.reading.data import Ending
-from meanfield.plotting.reading.relative import relative
 
 from .look import GENERAL, Look, look_of, options_for
 from .picture import add_subject as add_subject

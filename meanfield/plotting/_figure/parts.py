@@ -1,7 +1,6 @@
 """Lines and dots, in the plane or in space, that may move from frame to frame."""
 
-from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,12 +12,8 @@ from mpl_toolkits.mplot3d.axes3d import Axes3D
 Colours = np.ndarray | Sequence[Any] | str
 
 
-class AbstractScene(ABC):
-    """Artists on axes that can show any frame of a run."""
-
-    @abstractmethod
-    def show(self, frame: int) -> None:
-        """Move the artists to their places in `frame`."""
+Show = Callable[[int], None]
+"""A function that moves the artists of a scene to their places in a frame."""
 
 
 def draw_lines(

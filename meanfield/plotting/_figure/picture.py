@@ -49,11 +49,14 @@ class Picture(Figure):
         return pixels.getvalue()
 
 
-def titled_figure(dataset: xr.Dataset, size: tuple[float, float]) -> Picture:
+def titled_figure(
+    dataset: xr.Dataset, size: tuple[float, float], subject: str = ""
+) -> Picture:
     """An empty figure of `size` inches, with the dataset's title if it has one.
 
     The small print begins with a description of the run, if the dataset has a spec, and
-    the dataset's `remark`. The look may change the size.
+    the dataset's `remark`. The look may change the size, and its title, if it has one,
+    replaces the dataset's title and the `subject` that follows it.
 
     Examples:
         >>> import xarray as xr
@@ -62,6 +65,7 @@ def titled_figure(dataset: xr.Dataset, size: tuple[float, float]) -> Picture:
         >>> titled_figure(run, (4.0, 3.0)).get_suptitle()
         'softmax, A = -I'
     """
+    dataset = add_subject(dataset, subject) if subject else dataset
     figure = Picture(look_of(dataset), *size)
     title = str(dataset.attrs.get("title") or "")
     if title:

@@ -1,5 +1,6 @@
 """Options of a movie, and the frames and files that follow from them."""
 
+import math
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -23,6 +24,16 @@ _SIZE = (960, 1000)  # default width and height of a movie, in pixels
 _LARGEST = 4096  # largest width or height of a movie, in pixels
 _LONGEST = 3600.0  # longest duration of a movie or of its last frame, in seconds
 _TURNS = 3600.0  # largest turn of the camera, in degrees
+_POSITIVE = math.ulp(0.0)  # the smallest positive number
+# For each number of a movie, its smallest and largest value, also in words.
+_RANGES = {
+    "fps": (_POSITIVE, 100.0, "above 0 and at most 100"),
+    "trails": (0.0, 1000.0, "from 0 to 1000"),
+    "loop": (0.0, 1000.0, "from 0 to 1000"),
+    "hold": (0.0, _LONGEST, f"from 0 to {_LONGEST:g} seconds"),
+    "seconds": (_POSITIVE, _LONGEST, f"above 0 and at most {_LONGEST:g}"),
+    "turn": (-_TURNS, _TURNS, f"from -{_TURNS:g}° to {_TURNS:g}°"),
+}
 
 
 def size_of(text: str) -> tuple[int, int]:
@@ -90,34 +101,15 @@ class Film:
     )
 
     def __post_init__(self) -> None:
-        if not 0 < self.fps <= 100:
-            raise InvalidInputError(
-                f"`fps` must be above 0 and at most 100; got {self.fps}."
-            )
+        for name, (low, high, words) in _RANGES.items():
+            number = getattr(self, name)
+            if number is not None and not low <= number <= high:
+                raise InvalidInputError(f"`{name}` must be {words}; got {number:g}.")
         if not all(100 <= side <= _LARGEST for side in self.size):
             width, height = self.size
             raise InvalidInputError(
                 f"`size` must be from 100 to {_LARGEST} pixels in width and height; "
                 f"got {width}x{height}."
-            )
-        for name in ("trails", "loop"):
-            count = getattr(self, name)
-            if count is not None and not 0 <= count <= 1000:
-                raise InvalidInputError(
-                    f"`{name}` must be from 0 to 1000; got {count}."
-                )
-        if not 0 <= self.hold <= _LONGEST:
-            raise InvalidInputError(
-                f"`hold` must be from 0 to {_LONGEST:g} seconds; got {self.hold:g}."
-            )
-        if self.seconds is not None and not 0 < self.seconds <= _LONGEST:
-            raise InvalidInputError(
-                f"`seconds` must be above 0 and at most {_LONGEST:g}; got "
-                f"{self.seconds:g}."
-            )
-        if self.turn is not None and not abs(self.turn) <= _TURNS:
-            raise InvalidInputError(
-                f"`turn` must be from -{_TURNS:g}° to {_TURNS:g}°; got {self.turn:g}."
             )
 
     @property

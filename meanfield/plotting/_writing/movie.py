@@ -14,6 +14,7 @@ import numpy as np
 from PIL import Image
 
 from meanfield.errors import ResourceError
+from meanfield.plotting.reading.observables import even_frames
 
 from .files import GIF_FPS, find_ffmpeg
 
@@ -69,9 +70,7 @@ def _palette(frames: Sequence[Image.Image]) -> Image.Image:
     Computing a palette for each frame would dominate the time to write a GIF.
     """
     width, height = frames[0].size
-    indices = np.unique(
-        np.linspace(0, len(frames) - 1, _PALETTE_FRAMES).round().astype(int)
-    )
+    indices = even_frames(len(frames), _PALETTE_FRAMES)
     strip = Image.new("RGB", (width, height * indices.size))
     for place, index in enumerate(indices):
         strip.paste(frames[index], (0, height * place))

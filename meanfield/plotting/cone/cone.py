@@ -24,7 +24,6 @@ from .ending_styles import (
     path_figure,
     width,
 )
-from .limits import limit_outline
 from .paths import (
     ConePath,
     clip_paths,
@@ -39,6 +38,7 @@ from .surface import (
     TIPS,
     draw_limit,
     draw_surface,
+    limit_outline,
     view_direction,
 )
 

@@ -23,8 +23,7 @@ from meanfield.plotting._figure.parts import draw_dots, draw_lines
 from meanfield.plotting._figure.style import GREY
 from meanfield.plotting.reading.data import ending
 
-from .paths import DETAIL, ConePath, group_by_ending
-from .thinning import thin_paths
+from .paths import DETAIL, ConePath, group_by_ending, thin_paths
 
 # If paths have more than `RASTER_POINTS` points in total, vector files contain them as
 # pixels.

@@ -12,9 +12,8 @@ from meanfield.plotting.reading.pace import (
     interpolable_factors,
     interpolate_factors,
     interpolate_rows,
-    moments_shown,
+    places_shown,
     snap_places,
-    straight_note,
 )
 
 from .paths import (
@@ -107,14 +106,13 @@ def _path_animation(
     movers = [_trim_to_end(mover) for mover in movers]
     far = [_far_steps(mover, stored_times, height) for mover in movers]
     is_near = ~np.logical_or.reduce(far)
-    moments = moments_shown(stored_times.size, film)
-    times = interpolate_rows(stored_times, snap_places(moments, is_near))
+    stored_places, note = places_shown(is_near, film)
+    times = interpolate_rows(stored_times, stored_places)
     places = np.stack([_cone_points(mover, times) for mover in movers], axis=1)
     is_over = places[..., 2] > height
     left = np.where(is_over.any(axis=0), is_over.argmax(axis=0), times.size)
     for index in np.flatnonzero(left < times.size):
         places[left[index] :, index] = clip_path(paths[index].rows, height)[-1, :-1]
-    note = straight_note(moments.size, is_near)
     suffix = "" if is_near.all() or not note else "; lines join them"
     return PathAnimation(times, paths, places, left, height, f"{note}{suffix}")
 

@@ -9,7 +9,6 @@ import xarray as xr
 from meanfield.plotting._figure.style import LIMIT_COLOUR
 from meanfield.plotting.reading.observables import even_frames
 
-from .limits import limit_outline
 from .paths import (
     ConePath,
     clip_paths,
@@ -18,6 +17,7 @@ from .paths import (
     group_by_ending,
     ring_heights,
 )
+from .surface import limit_outline
 
 # Coordinates are stored as integers: the height of the picture is `STEPS` units.
 STEPS = 2**15 - 1

@@ -10,12 +10,11 @@ from matplotlib.axes import Axes
 from matplotlib.collections import PathCollection
 from matplotlib.colors import to_rgba
 from mpl_toolkits.mplot3d.axes3d import Axes3D
-from typing_extensions import override
 
 from meanfield.plotting._figure.look import look_of
 from meanfield.plotting._figure.marks import Key
 from meanfield.plotting._figure.parts import (
-    AbstractScene,
+    Show,
     draw_dots,
     draw_lines,
     move_dots,
@@ -26,10 +25,9 @@ from meanfield.plotting._writing.film import Film
 from .cone import AXIS, limit_handles
 from .disc import READING, draw_chord, frame_disc
 from .ending_styles import ending_marks, opacity, width
-from .limits import limit_outline
 from .path_animation import PathAnimation
 from .paths import group_by_ending, ring_heights
-from .surface import FRONT_PATHS, HEIGHT, TIPS, draw_limit, draw_surface
+from .surface import FRONT_PATHS, HEIGHT, TIPS, draw_limit, draw_surface, limit_outline
 
 # Paths in movies have `_FAINT` times the opacity of paths in panels, so that dots stand
 # out.
@@ -44,7 +42,7 @@ _SPOT, _SMALL = 30.0, 12.0  # dot area per point of line width, and minimum dot 
 
 def cone_scene(
     axes: Axes, animation: PathAnimation, *, dataset: xr.Dataset, film: Film
-) -> tuple[AbstractScene, Key]:
+) -> tuple[Show, Key]:
     """The scene of points in the cone, and the `Key` that explains it."""
     assert isinstance(axes, Axes3D)
     outline = limit_outline(dataset, animation.height)
@@ -63,19 +61,19 @@ def cone_scene(
     rings = " and ".join(f"{z:g}" for z in ring_heights(animation.height))
     notes = [f"{MATRIX}; rings: trace {rings}", note]
     handles = [*_future_endings(animation), AXIS, *limit_handles(outline)]
-    return PathScene(axes, animation, film.trails), Key(handles, None, "", notes)
+    return PathScene(axes, animation, film.trails).show, Key(handles, None, "", notes)
 
 
 def disc_scene(
     axes: Axes, animation: PathAnimation, *, dataset: xr.Dataset, film: Film
-) -> tuple[AbstractScene, Key]:
+) -> tuple[Show, Key]:
     """The scene of points in the disc of trace one, and the `Key` that explains it."""
     frame_disc(axes)
     outline = limit_outline(dataset, 1.0)
     limits = [] if outline is None else [draw_chord(axes, outline)]
     notes = [f"{MATRIX}; {READING}"]
     key = Key([*_future_endings(animation), *limits], None, "", notes)
-    return PathScene(axes, animation, film.trails), key
+    return PathScene(axes, animation, film.trails).show, key
 
 
 def _future_endings(animation: PathAnimation) -> list[Artist]:
@@ -96,7 +94,7 @@ def _area(n: int) -> float:
     return max(_SPOT * width(n), _SMALL)
 
 
-class PathScene(AbstractScene):
+class PathScene:
     """Points and their paths in the cone or the disc, marked by their endings.
 
     In the cone, points that leave the picture become arrows at its rim.
@@ -125,8 +123,8 @@ class PathScene(AbstractScene):
             tips = draw_dots(axes, animation.places[0], _area(n), **heads)
             self._arrows = (animation.arrows(), shafts, tips)
 
-    @override
     def show(self, frame: int) -> None:
+        """Move the artists to their places in `frame`."""
         animation = self._march
         self._threads.set_segments(animation.trails(frame, self._length))
         has_left = animation.left <= frame

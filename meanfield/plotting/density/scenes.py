@@ -5,11 +5,10 @@ from matplotlib.axes import Axes
 from matplotlib.cm import ScalarMappable
 from matplotlib.lines import Line2D
 from matplotlib.transforms import Affine2D
-from typing_extensions import override
 
 from meanfield.plotting._figure.look import Look
 from meanfield.plotting._figure.marks import Key, colour_scale, dot_entry, line_entry
-from meanfield.plotting._figure.parts import AbstractScene
+from meanfield.plotting._figure.parts import Show
 from meanfield.plotting._figure.style import CYCLE, GREY, INK
 from meanfield.plotting.reading.data import Swarm
 from meanfield.plotting.reading.density import Density, peaks, quantiles, ratio
@@ -26,7 +25,7 @@ _QUANTILES = "quantiles: 2.5, 25, 50 (the median), 75 and 97.5 %"
 _STEADY = 8.0  # largest ratio of peak heights for which the vertical axis is fixed
 
 
-def density_scene(axes: Axes, run: Density, look: Look) -> tuple[AbstractScene, Key]:
+def density_scene(axes: Axes, run: Density, look: Look) -> tuple[Show, Key]:
     """The scene of a run on the given axes, and the `Key` that explains it."""
     if run.dimension == 1 and run.position is None:
         return _curve(axes, run)
@@ -36,7 +35,7 @@ def density_scene(axes: Axes, run: Density, look: Look) -> tuple[AbstractScene, 
     x_name, y_name = axis_names(run)
     axes.set(xlabel=x_name, ylabel=y_name)
     colour_scale(axes, Key([], shades, height_label(run), []), pad=0.02)
-    return scene, Key(_handles(run, views), None, "", notes)
+    return scene.show, Key(_handles(run, views), None, "", notes)
 
 
 def axis_names(run: Density) -> tuple[str, str]:
@@ -55,7 +54,7 @@ def layer_edges(position: np.ndarray) -> np.ndarray:
     return np.concatenate([[0.0], middles, [1.0]])
 
 
-def _curve(axes: Axes, run: Density) -> tuple[AbstractScene, Key]:
+def _curve(axes: Axes, run: Density) -> tuple[Show, Key]:
     run, views, notes = map_view(run, _FOLLOW_NOTE)
     tops = peaks(run.density)
     steady = ratio(tops) <= _STEADY
@@ -64,7 +63,7 @@ def _curve(axes: Axes, run: Density) -> tuple[AbstractScene, Key]:
     handles = [line_entry("at the start", GREY, ":"), line_entry(marks, CYCLE[1])]
     scene = CurveScene(axes, run, views, 1.08 * heights)
     notes = [_QUANTILES, *(notes or ["" if steady else _FOLLOW_NOTE])]
-    return scene, Key([*handles, *_handles(run, views)], None, "", notes)
+    return scene.show, Key([*handles, *_handles(run, views)], None, "", notes)
 
 
 def _handles(run: Density, views: Extent) -> list[Line2D]:
@@ -80,7 +79,7 @@ def _shows_box(run: Density, views: Extent) -> bool:
     return bool(((low <= corners) & (corners <= high)).all(axis=-1).any())
 
 
-class CurveScene(AbstractScene):
+class CurveScene:
     r"""$\rho(t, x)$ over $x$, with marks at its quantiles, and tokens below it.
 
     Args:
@@ -111,8 +110,8 @@ class CurveScene(AbstractScene):
         middles = run.places(frame, *run.middles)[:, 0]
         return middles, self._density[frame]
 
-    @override
     def show(self, frame: int) -> None:
+        """Move the artists to their places in `frame`."""
         run, top = self._run, self._heights[frame]
         low, high = self._views.low[frame, 0], self._views.high[frame, 0]
         floor = -0.06 * top
@@ -130,7 +129,7 @@ class CurveScene(AbstractScene):
             self._tokens.set_data(places, np.full(indices.size, floor / 2))
 
 
-class MapScene(AbstractScene):
+class MapScene:
     """A map of a density on a moving mesh, in the plane or over (position, state).
 
     The box of the grid and the tokens are drawn too. The mesh is rasterised in vector
@@ -161,8 +160,8 @@ class MapScene(AbstractScene):
         (self._box,) = axes.plot([], [], color=_BOX, linewidth=1.2)
         (self._tokens,) = axes.plot([], [], ".", color=INK, markersize=2.4)
 
-    @override
     def show(self, frame: int) -> None:
+        """Move the artists to their places in `frame`."""
         run, (low, high) = self._run, (self._views.low[frame], self._views.high[frame])
         self._axes.set_ylim(low[-1], high[-1])
         if run.dimension == 2:

@@ -75,19 +75,9 @@ def _tails(density: Density) -> np.ndarray:
     tails = []
     for i in range(len(law.times)):
         x = law.places(i, *law.middles).reshape(-1, law.dimension)
-        tails.append(
-            [_weighted_quantiles(x[:, k], law.mass[i].ravel(), levels) for k in (0, 1)]
-        )
+        weights = {"weights": law.mass[i].ravel(), "method": "inverted_cdf"}
+        tails.append([np.quantile(x[:, k], levels, **weights) for k in (0, 1)])
     return np.swapaxes(np.array(tails), 1, 2)
-
-
-def _weighted_quantiles(
-    x: np.ndarray, mass: np.ndarray, levels: np.ndarray
-) -> np.ndarray:
-    order = np.argsort(x)
-    sums = np.cumsum(mass[order])
-    indices = np.searchsorted(sums, levels * sums[-1])
-    return x[order][np.minimum(indices, len(x) - 1)]
 
 
 def box_corners(density: Density, frame: int) -> np.ndarray:

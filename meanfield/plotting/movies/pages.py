@@ -1,6 +1,5 @@
 """Page layouts of movies: text above and below the picture, or in a side column."""
 
-from abc import ABC, abstractmethod
 from collections.abc import Sequence
 
 import matplotlib as mpl
@@ -8,12 +7,10 @@ import numpy as np
 import xarray as xr
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.text import Text
 from matplotlib.transforms import Bbox
 from mpl_toolkits.mplot3d.axes3d import Axes3D
-from typing_extensions import override
 
 from meanfield.plotting._figure.look import look_of
 from meanfield.plotting._figure.marks import HANDLERS, Key, legend
@@ -50,39 +47,9 @@ _CLEAR = 0.01  # gap between 3D axes and small print, as a share of the page's h
 _SEPARATOR = "     "  # text between the parts of a headline
 
 
-class AbstractPage(ABC):
-    """A figure with room for a picture and the text about it."""
-
-    @property
-    @abstractmethod
-    def figure(self) -> Figure:
-        """The figure to which axes are added."""
-
-    @abstractmethod
-    def write(self, axes: Axes, key: Key, headlines: Sequence[Sequence[str]]) -> None:
-        """Write all static text, and reserve room for the headlines of all frames.
-
-        Args:
-            axes: the axes of the picture.
-            key: the legend entries and small print of the picture.
-            headlines: the parts of the headline of each frame.
-        """
-
-    @abstractmethod
-    def write_headline(self, frame: int) -> None:
-        """Write the headline of frame `frame`."""
-
-    @abstractmethod
-    def fill(self, axes: Axes3D, extent: Extent) -> None:
-        """Enlarge 3D axes to fill the room on the page, after its layout is fixed.
-
-        Args:
-            axes: the axes, on this page.
-            extent: returns the box that the axes occupy now, in pixels.
-        """
-
-
-def page_of(dataset: xr.Dataset, size: tuple[float, float]) -> AbstractPage:
+def page_of(
+    dataset: xr.Dataset, size: tuple[float, float]
+) -> "StackedPage | ColumnPage":
     """A page of the given size, with the layout that leaves the picture the most room.
 
     Args:
@@ -95,34 +62,35 @@ def page_of(dataset: xr.Dataset, size: tuple[float, float]) -> AbstractPage:
     return StackedPage(dataset, size)
 
 
-class StackedPage(AbstractPage):
+class StackedPage:
     """A page with title, headline and legend above the picture, small print below."""
 
     def __init__(self, dataset: xr.Dataset, size: tuple[float, float]) -> None:
-        self._figure = titled_figure(dataset, size)
+        self.figure = titled_figure(dataset, size)
         self._axes: Axes | None = None
         self._lines: list[str] = []
         self._lift, self._headline = 0.0, Text()
         self._corner = np.array([0.0, 1.0])  # headline's corner, in axes coordinates
 
-    @property
-    @override
-    def figure(self) -> Figure:
-        return self._figure
-
-    @override
     def write(self, axes: Axes, key: Key, headlines: Sequence[Sequence[str]]) -> None:
+        """Write all static text, and reserve room for the headlines of all frames.
+
+        Args:
+            axes: the axes of the picture.
+            key: the legend entries and small print of the picture.
+            headlines: the parts of the headline of each frame.
+        """
         handles = [*key.handles, *key.clusters]
         if handles:
             legend(axes, handles, len(handles))
-        annotate(self._figure, "; ".join(filter(None, key.notes)))
+        annotate(self.figure, "; ".join(filter(None, key.notes)))
         self._axes, self._lift = axes, _lift(axes)
         size = points_of(mpl.rcParams["axes.titlesize"])
-        letters = _NARROW * letters_in(_TEXT_WIDTH * self._figure.get_figwidth(), size)
+        letters = _NARROW * letters_in(_TEXT_WIDTH * self.figure.get_figwidth(), size)
         self._lines = _headline_lines(headlines, letters)
 
-    @override
     def write_headline(self, frame: int) -> None:
+        """Write the headline of frame `frame`."""
         assert self._axes is not None
         x, y = self._corner
         self._headline = self._axes.set_title(
@@ -130,12 +98,16 @@ class StackedPage(AbstractPage):
         )
         self._headline.set_y(y)  # needed because 3D axes lower the title
 
-    @override
     def fill(self, axes: Axes3D, extent: Extent) -> None:
-        """Enlarge the axes to fill the room between small print and the text above."""
-        page, top_legend = self._figure.bbox, axes.get_legend()
-        note = self._figure.get_supxlabel()
-        notes = [t for t in self._figure.texts if note and t.get_text() == note]
+        """Enlarge the axes to fill the room between small print and the text above.
+
+        Args:
+            axes: the axes, on this page, after its layout is fixed.
+            extent: returns the box that the axes occupy now, in pixels.
+        """
+        page, top_legend = self.figure.bbox, axes.get_legend()
+        note = self.figure.get_supxlabel()
+        notes = [t for t in self.figure.texts if note and t.get_text() == note]
         low = [text.get_window_extent().y1 for text in notes]
         floor = max(low, default=_FLOOR * page.height) + _CLEAR * page.height
         top = (top_legend or self._headline).get_window_extent().y0
@@ -170,7 +142,7 @@ def _lift(axes: Axes) -> float:
     return _LIFT + 72 / figure.dpi * float(axes_legend.get_window_extent().height)
 
 
-class ColumnPage(AbstractPage):
+class ColumnPage:
     """A page with a picture of full height, and all text in a column beside it.
 
     The column has, from top to bottom, the title, the time in large type, the rest of
@@ -178,10 +150,10 @@ class ColumnPage(AbstractPage):
     """
 
     def __init__(self, dataset: xr.Dataset, size: tuple[float, float]) -> None:
-        self._figure = Picture(look_of(dataset), *size)
+        self.figure = Picture(look_of(dataset), *size)
         width, height = size
         share = _picture_width(size) / width
-        engine = self._figure.get_layout_engine()
+        engine = self.figure.get_layout_engine()
         assert isinstance(engine, ConstrainedLayoutEngine)
         engine.set(rect=(0.0, _FLOOR, share, 1.0 - _FLOOR))
         self._left, self._top = share + _MARGIN / width, 1.0 - _MARGIN / height
@@ -190,13 +162,15 @@ class ColumnPage(AbstractPage):
         self._lines: list[tuple[str, str]] = []
         self._time, self._rest = Text(), Text()
 
-    @property
-    @override
-    def figure(self) -> Figure:
-        return self._figure
-
-    @override
     def write(self, axes: Axes, key: Key, headlines: Sequence[Sequence[str]]) -> None:
+        """Write all static text, and reserve room for the headlines of all frames.
+
+        Args:
+            axes: the axes of the picture.
+            key: the legend entries and small print of the picture.
+            headlines: the parts of the headline of each frame.
+        """
+        del axes  # all text stands beside them
         top = self._write_title(self._top)
         top = self._write_headlines(top, headlines)
         handles = [*key.handles, *key.clusters]
@@ -204,16 +178,15 @@ class ColumnPage(AbstractPage):
             top = self._write_legend(top, handles)
         self._write_small_print(top, [*self._said, *key.notes])
 
-    @override
     def write_headline(self, frame: int) -> None:
+        """Write the headline of frame `frame`."""
         time, rest = self._lines[frame]
         self._time.set_text(time)
         self._rest.set_text(rest)
 
-    @override
     def fill(self, axes: Axes3D, extent: Extent) -> None:
         """Enlarge the axes to fill the room beside the column."""
-        page, margin = self._figure.bbox, _MARGIN * self._figure.dpi
+        page, margin = self.figure.bbox, _MARGIN * self.figure.dpi
         corner = (self._left * page.width - margin, page.height - margin)
         fill(axes, Bbox([(margin, margin), corner]), extent)
 
@@ -245,7 +218,7 @@ class ColumnPage(AbstractPage):
         largest = points_of(mpl.rcParams["legend.fontsize"])
         height = self._height(_ENTRY * len(handles) + _GAP, largest)
         size = largest * float(np.clip((top - _FOOT) / height, _LEAST, 1.0))
-        self._figure.legend(
+        self.figure.legend(
             handles=handles,
             handler_map=HANDLERS,
             loc="upper left",
@@ -258,7 +231,7 @@ class ColumnPage(AbstractPage):
 
     def _write_small_print(self, top: float, notes: Sequence[str]) -> None:
         """Write the small print at the bottom, smaller if there is too little room."""
-        if not self._figure.look.caption:
+        if not self.figure.look.caption:
             return
         largest = points_of(mpl.rcParams["figure.labelsize"])
         sizes = [float(largest * share) for share in np.linspace(1.0, _LEAST, 5)]
@@ -272,19 +245,19 @@ class ColumnPage(AbstractPage):
     def _text(self, top: float, content: str, size: float) -> Text:
         """Add to the column a text that can change without affecting the layout."""
         text = Text(self._left, top, content, va="top", fontsize=size)
-        text.set(linespacing=LEADING, transform=self._figure.transFigure)
-        self._figure.add_artist(text)
+        text.set(linespacing=LEADING, transform=self.figure.transFigure)
+        self.figure.add_artist(text)
         return text
 
     def _wrap(self, parts: Sequence[str], size: float) -> list[str]:
         """The parts wrapped to the column's width; each part begins a new line."""
-        room = self._figure.get_figwidth() * (1 - self._left) - _MARGIN
+        room = self.figure.get_figwidth() * (1 - self._left) - _MARGIN
         letters = int(_NARROW * letters_in(room, size))
         return [line for part in parts for line in lines_of(part, letters)]
 
     def _height(self, lines: float | int, size: float) -> float:
         """The height of `lines` lines of `size` points, as a share of the page."""
-        return LEADING * lines * size / 72 / self._figure.get_figheight()
+        return LEADING * lines * size / 72 / self.figure.get_figheight()
 
 
 def _picture_width(size: tuple[float, float]) -> float:

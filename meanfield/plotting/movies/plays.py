@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import xarray as xr
+from matplotlib.axes import Axes
 
 from meanfield._counting import count_phrase
 from meanfield._registry import Registry
@@ -19,23 +20,27 @@ from meanfield.plotting.cone.scenes import cone_scene, disc_scene
 from meanfield.plotting.density.scenes import density_scene
 from meanfield.plotting.reading.data import Cloud, Swarm, cloud, kind
 from meanfield.plotting.reading.density import density_moments, density_run
-from meanfield.plotting.reading.metrics import metric_of
+from meanfield.plotting.reading.metrics import link_of
 from meanfield.plotting.reading.observables import sizes_of
 from meanfield.plotting.reading.pace import (
     frames_shown,
     interpolable_steps,
     interpolate_run,
     interpolate_sizes,
-    jump_note,
-    moments_shown,
-    snap_places,
-    straight_note,
+    places_shown,
 )
+from meanfield.plotting.tokens.line import band
 from meanfield.plotting.tokens.scenes import cloud_scene
-from meanfield.plotting.tokens.views import projection, rms_radii
+from meanfield.plotting.tokens.views import (
+    ellipses,
+    projection,
+    rms_radii,
+    robust_windows,
+    view_limits,
+    window,
+)
 
 from .headline import notes_and_end, size_note
-from .overflow_note import overflow_note
 from .stage import Play
 
 
@@ -75,9 +80,7 @@ def token_play(dataset: xr.Dataset, film: Film) -> Play:
     """
     _check_single_run(dataset)
     run = cloud(dataset)
-    is_near = interpolable_steps(run)
-    places = snap_places(moments_shown(run.times.size, film), is_near)
-    note = straight_note(places.size, is_near)
+    places, note = places_shown(interpolable_steps(run), film)
     sizes = interpolate_sizes(rms_radii(run), places)
     is_3d = run.dimension == 3
     if film.turn is not None and not is_3d:
@@ -105,8 +108,8 @@ def density_play(dataset: xr.Dataset, film: Film) -> Play:
     """A movie of a density, as a curve or a map, without interpolation in time."""
     _check_single_run(dataset)
     run = density_run(dataset)
-    frames = frames_shown(run.times.size, film)
-    note, run = jump_note(run.times.size, frames.size), run.take(frames)
+    frames, note = frames_shown(run.times.size, film)
+    run = run.take(frames)
     look, sizes = look_of(dataset), sizes_of(density_moments(run).factor)
     frame_notes = notes_and_end(_size_notes(sizes, look), run.ending)
     scene = partial(density_scene, run=run, look=look)
@@ -145,11 +148,51 @@ def _cluster_notes(run: Cloud) -> list[str]:
     assert isinstance(state, Swarm)
     if run.look.relative:  # directions are not those seen from 0
         return [""] * run.times.size
-    metric = metric_of(run.look.metric, moves_directions=run.moves_directions)
-    link = run.look.link or metric.default_link(state.x[0], state.weights)
-    x, radii = metric.embed(state, link)
+    link = link_of(run.look, state, moves_directions=run.moves_directions)
+    x, radii = link.embed(state)
     counts = cluster_counts(x, state.weights, radii).counts
     return [count_phrase(int(count), "cluster") for count in counts]
+
+
+def overflow_note(cloud: Cloud, axes: Axes) -> str:
+    """A note with the largest number of tokens outside user-set limits in any frame.
+
+    The note is empty if the user set no limits. Tokens outside the default view are
+    mentioned in the note on the view.
+    """
+    if not (cloud.look.xlim or cloud.look.ylim):
+        return ""
+    places, low, high = (
+        _line_places(cloud) if cloud.dimension == 1 else _plane_places(cloud, axes)
+    )
+    n_outside = np.any((places < low) | (places > high), axis=-1).sum(axis=1).max()
+    if n_outside == 0:
+        return ""
+    if isinstance(cloud.state, Swarm):
+        return f"up to {n_outside} of {places.shape[1]} tokens are outside the view"
+    return "two deviations reach outside the view"
+
+
+def _plane_places(
+    cloud: Cloud, axes: Axes
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Tokens or ellipses (time, n, 2), and the axis limits of each frame."""
+    state = cloud.state
+    places = state.x if isinstance(state, Swarm) else ellipses(state)
+    room, (views, _) = np.array(axes.bbox.size), robust_windows(cloud)
+    corners = [view_limits(view, room, cloud.look) for view in views]
+    low, high = np.stack(corners, axis=1)[:, :, None]
+    return places, low, high
+
+
+def _line_places(cloud: Cloud) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Points (time, coordinate) as (time, n, 2), and the limits that the user set."""
+    state, look = cloud.state, cloud.look
+    x = state.x[..., 0] if isinstance(state, Swarm) else band(state, window(cloud)).T
+    places = np.stack(np.broadcast_arrays(cloud.times[:, None], x), axis=-1)
+    limits = (look.xlim or (-np.inf, np.inf), look.ylim or (-np.inf, np.inf))
+    low, high = np.array(limits).T
+    return places, low, high
 
 
 def _check_dimension(dataset: xr.Dataset, panel: str) -> None:

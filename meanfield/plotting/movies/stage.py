@@ -14,7 +14,7 @@ from mpl_toolkits.mplot3d.axes3d import Axes3D
 from meanfield.plotting._figure.look import look_of
 from meanfield.plotting._figure.marks import Key
 from meanfield.plotting._figure.panels import finish, set_scales_and_limits
-from meanfield.plotting._figure.parts import AbstractScene
+from meanfield.plotting._figure.parts import Show
 from meanfield.plotting._figure.style import CYCLE, GREY, PALE
 from meanfield.plotting._writing.film import Film
 from meanfield.plotting.reading.depth import layers_passed
@@ -44,7 +44,8 @@ class Play(NamedTuple):
     Attributes:
         times: the times of the frames.
         frame_notes: returns the notes in the headline of a frame.
-        scene: draws the scene on axes; returns the scene and its key.
+        scene: draws the scene on axes; returns a function that shows a frame, and a
+            key.
         projection: `3d` for axes in space.
         note: a note on the times of the frames.
         overflow_note: returns a note on tokens outside the axes; empty if all fit.
@@ -52,7 +53,7 @@ class Play(NamedTuple):
 
     times: np.ndarray
     frame_notes: FrameNotes
-    scene: Callable[[Axes], tuple[AbstractScene, Key]]
+    scene: Callable[[Axes], tuple[Show, Key]]
     projection: str | None
     note: str
     overflow_note: Callable[[Axes], str] = _no_note
@@ -99,7 +100,7 @@ def _build_stage(
     page = page_of(dataset, size)
     figure, look, last = page.figure, look_of(dataset), play.times.size - 1
     axes = figure.add_subplot(projection=play.projection)
-    scene, key = play.scene(axes)
+    show_scene, key = play.scene(axes)
     key = key._replace(notes=[*key.notes, play.note, note])
     page.write(axes, key, headlines(dataset, play.times, play.frame_notes))
     starts = [layer.start for layer in layers_passed(dataset)[1:]]
@@ -107,7 +108,7 @@ def _build_stage(
     bar = _progress_bar(figure, marks.tolist())
 
     def show(frame: int) -> None:
-        scene.show(frame)
+        show_scene(frame)
         set_scales_and_limits(figure, look)
         page.write_headline(frame)
         bar.set_xdata([0.0, (frame + 1) / play.times.size])

@@ -13,6 +13,7 @@ from meanfield.clusters import (
     cluster_share,
     embed_directions,
 )
+from meanfield.plotting._figure.look import Look
 
 from .data import Swarm
 
@@ -81,6 +82,22 @@ metrics.register("euclidean")(Metric("by distance", _embed_euclidean, _euclidean
 metrics.register("cosine")(_COSINE)
 
 
+class Link(NamedTuple):
+    """A metric, and the distance in it within which tokens are linked."""
+
+    metric: Metric
+    distance: float
+
+    @property
+    def note(self) -> str:
+        """A note on which tokens are linked."""
+        return self.metric.note(self.distance)
+
+    def embed(self, state: Swarm) -> Embedding:
+        """Embedded tokens, and the Euclidean linking radii."""
+        return self.metric.embed(state, self.distance)
+
+
 def metric_of(name: str | None, *, moves_directions: bool) -> Metric:
     """The metric called `name`; by default cosine if a run moves directions of tokens.
 
@@ -89,3 +106,9 @@ def metric_of(name: str | None, *, moves_directions: bool) -> Metric:
     if moves_directions and name in (None, "cosine"):
         return _ON_SPHERES
     return metrics[name or "euclidean"]
+
+
+def link_of(look: Look, state: Swarm, *, moves_directions: bool) -> Link:
+    """The link of the look; by default, that of the first frame of some tokens."""
+    metric = metric_of(look.metric, moves_directions=moves_directions)
+    return Link(metric, look.link or metric.default_link(state.x[0], state.weights))

@@ -19,23 +19,31 @@ from .observables import even_frames, is_rounding, moments, sizes_of
 _MAX_RATIO, _MAX_BEND = 1.25, 1.03
 
 
-def moments_shown(n_stored: int, film: Film) -> np.ndarray:
-    """Fractional indices of stored frames for a movie, such as 2.5 between 2 and 3.
+def places_shown(is_near: np.ndarray, film: Film) -> tuple[np.ndarray, str]:
+    """Fractional indices of stored frames, such as 2.5 between 2 and 3, and a note.
 
-    They are integers if there are enough stored frames.
+    They are integers if there are enough stored frames, and in steps that must not be
+    interpolated.
+
+    Args:
+        is_near: whether each step may be interpolated linearly, (stored - 1).
+        film: options of the movie.
     """
+    n_stored = is_near.size + 1
     count = film.count(n_stored)
+    places = np.linspace(0.0, n_stored - 1.0, count)
     if count <= n_stored:
-        return even_frames(n_stored, count).astype(np.float64)
-    return np.linspace(0.0, n_stored - 1.0, count)
+        places = even_frames(n_stored, count).astype(np.float64)
+    return snap_places(places, is_near), _straight_note(count, is_near)
 
 
-def frames_shown(n_stored: int, film: Film) -> np.ndarray:
-    """Indices of stored frames for a movie; if there are too few, they are repeated."""
+def frames_shown(n_stored: int, film: Film) -> tuple[np.ndarray, str]:
+    """Indices of stored frames, repeated if there are too few, and a note on that."""
     count = film.count(n_stored)
     if count <= n_stored:
-        return even_frames(n_stored, count)
-    return np.arange(count) * n_stored // count
+        return even_frames(n_stored, count), ""
+    note = f"{n_stored} stored frames, each as long as the next"
+    return np.arange(count) * n_stored // count, note
 
 
 def snap_places(places: np.ndarray, is_near: np.ndarray) -> np.ndarray:
@@ -92,7 +100,7 @@ def interpolate_sizes(sizes: np.ndarray, places: np.ndarray) -> np.ndarray:
     return np.where((places == np.floor(places)) | (left == 0), left, curve)
 
 
-def straight_note(n_frames: int, is_near: np.ndarray) -> str:
+def _straight_note(n_frames: int, is_near: np.ndarray) -> str:
     """A note on linear interpolation, if a movie shows more frames than are stored.
 
     Args:
@@ -107,12 +115,6 @@ def straight_note(n_frames: int, is_near: np.ndarray) -> str:
     if not is_near.any():
         return f"{n_stored} stored frames, each held until the next"
     return f"{n_stored} stored frames: straight lines between near ones, others held"
-
-
-def jump_note(n_stored: int, n_frames: int) -> str:
-    """A note on repeated frames, if a movie shows more frames than are stored."""
-    jumps = f"{n_stored} stored frames, each as long as the next"
-    return jumps if n_frames > n_stored else ""
 
 
 def interpolate_run(cloud: Cloud, places: np.ndarray) -> Cloud:

@@ -40,14 +40,10 @@ def average(numbers: np.ndarray) -> Average:
 
 
 def _mean(numbers: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    is_finite = np.isfinite(numbers)
-    count = is_finite.sum(axis=-1).astype(float)
-    count[count == 0] = np.nan
-    terms = np.where(is_finite, numbers, 0.0)
-    mean = terms.sum(axis=-1) / count
-    squares = np.where(is_finite, numbers - mean[..., None], 0.0) ** 2
-    freedom = np.where(count > 1, count - 1, np.nan)
-    return mean, np.sqrt(squares.sum(axis=-1) / freedom / count)
+    finite = np.ma.masked_invalid(numbers)
+    variance = finite.var(axis=-1, ddof=1) / finite.count(axis=-1)
+    mean, error = finite.mean(axis=-1), np.ma.sqrt(variance)
+    return np.ma.filled(mean, np.nan), np.ma.filled(error, np.nan)
 
 
 def _quartiles(numbers: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

@@ -16,12 +16,7 @@ from meanfield.errors import InvalidInputError
 from meanfield.plotting._figure.bands import spans_decades
 from meanfield.plotting._figure.look import look_of
 from meanfield.plotting._figure.marks import colour_bar, entry, legend
-from meanfield.plotting._figure.panels import (
-    add_subject,
-    annotate,
-    registered_panel,
-    titled_figure,
-)
+from meanfield.plotting._figure.panels import annotate, registered_panel, titled_figure
 from meanfield.plotting._figure.style import CYCLE, number_map
 
 from .averages import Average, average
@@ -77,7 +72,7 @@ def lines(dataset: xr.Dataset) -> Figure:
     band, x = average(parts.numbers), parts.cells.scale(parts.x)
     label = number_label(name)
     label = label.removeprefix("final ") if is_over_time else label
-    figure = titled_figure(add_subject(dataset, label), (6.6, 4.6))
+    figure = titled_figure(dataset, (6.6, 4.6), label)
     axes = figure.add_subplot()
     finite = band.middle[np.isfinite(band.middle)]
     if spans_decades(finite) and finite.min() > 0:

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 import xarray as xr
@@ -11,6 +12,7 @@ from matplotlib.cm import ScalarMappable
 from matplotlib.collections import LineCollection
 from matplotlib.colors import LogNorm, Normalize, to_rgb
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 from matplotlib.patches import Patch, PathPatch
 from matplotlib.path import Path
 
@@ -20,13 +22,24 @@ from meanfield.plotting._figure.bands import spans_decades
 from meanfield.plotting._figure.look import look_of
 from meanfield.plotting._figure.marks import colour_bar, legend, legend_columns
 from meanfield.plotting._figure.panels import annotate, registered_panel, titled_figure
-from meanfield.plotting._figure.style import INK, number_map, paper
+from meanfield.plotting._figure.style import GREY, INK, number_map, paper
 
-from .cells import SIZES, Cells, key_label, number_label, number_shown, set_axis, short
-from .curve import curve
+from .cells import (
+    LATER,
+    SIZES,
+    Cells,
+    key_label,
+    number_label,
+    number_shown,
+    set_axis,
+    short,
+)
 
 _PANELS = 9  # largest number of maps in one figure
 _TINT = 0.25  # share of the ending's colour in the tint of cells without a value
+# Arrows mark flows without a blow-up, at the time up to which they were integrated.
+_MARK = {"linestyle": "", "markersize": 5}
+_ARROW = {"marker": LATER, "markersize": 9}
 
 
 @registered_panel("phase")
@@ -232,3 +245,48 @@ def _borders(x: np.ndarray, y: np.ndarray, endings: np.ndarray) -> Iterator[list
         yield [(x[i + 1], y[j]), (x[i + 1], y[j + 1])]
     for i, j in np.argwhere(endings[:, 1:] != endings[:, :-1]):
         yield [(x[i], y[j + 1]), (x[i + 1], y[j + 1])]
+
+
+def curve(dataset: xr.Dataset, name: str) -> Figure:
+    """Draw a quantity along the only axis of a sweep; markers show the endings."""
+    name = "stop_time" if name == "ending" else name
+    figure = titled_figure(dataset, (6.6, 4.4))
+    axes, cells = figure.add_subplot(), Cells(dataset)
+    x, numbers = cells.scale(cells.axes[0]), cells.numbers(name)
+    if spans_decades(numbers) and np.nanmin(numbers) > 0:
+        axes.set_yscale("log")
+    if x.kind != "list":
+        axes.plot(x.centres, numbers, color=GREY, linewidth=1)
+    handles = [_draw_ending(axes, cells, name, ending) for ending in cells.counts]
+    set_axis(axes, "x", x)
+    axes.set_ylabel(number_label(name))
+    axes.grid(visible=True, axis="y")
+    legend(axes, handles, min(len(handles), 4))
+    annotate(figure, *_curve_notes(cells, name))
+    return figure
+
+
+def _draw_ending(axes: Axes, cells: Cells, name: str, ending: str) -> Line2D:
+    """Draw the markers of the cells with this ending; return their legend entry."""
+    row, mask = Status.from_name(ending).row, cells.endings == ending
+    look: dict[str, Any] = {**_MARK, "color": row.colour, "marker": row.marker}
+    numbers, centres = cells.numbers(name), cells.scale(cells.axes[0]).centres
+    axes.plot(centres[mask], numbers[mask], **look)
+    missing = mask & ~np.isfinite(numbers)
+    if name == "t_star" and row.survives:
+        look |= _ARROW
+        axes.plot(centres[missing], cells.numbers("stop_time")[missing], **look)
+    else:
+        low, foot = axes.get_xaxis_transform(), np.full(missing.sum(), 0.03)
+        axes.plot(centres[missing], foot, transform=low, alpha=0.5, **look)
+    label = f"{cells.label(ending)} ({mask.sum()})"
+    return Line2D([], [], label=label, **look)
+
+
+def _curve_notes(cells: Cells, name: str) -> Iterator[str]:
+    missing = np.isnan(cells.numbers(name))
+    is_censored = missing & cells.survivals & (name == "t_star")
+    if np.any(is_censored):
+        yield "arrows: no blow-up before this time, later perhaps, or never"
+    if np.any(missing & ~is_censored):
+        yield "pale marks at the foot: no such number"

@@ -16,7 +16,7 @@ from meanfield.plotting._figure.marks import dot_entry
 from meanfield.plotting._figure.style import CYCLE, GREY, number_map
 from meanfield.plotting._figure.text import verbatim
 from meanfield.plotting.reading.data import Cloud, Swarm
-from meanfield.plotting.reading.metrics import metric_of
+from meanfield.plotting.reading.metrics import link_of
 
 # At most six groups of tokens have colours of their own, or three if the six heaviest
 # groups have less than 90 % of the weight. By default, colours show final clusters if
@@ -173,10 +173,8 @@ def _whole(cloud: Cloud, state: Swarm) -> Swarm:
 def final_clusters(cloud: Cloud, state: Swarm) -> tuple[np.ndarray, np.ndarray]:
     """Cluster labels of the last frame, and tokens embedded by the metric, (n, k)."""
     whole = _whole(cloud, state)
-    x, weights = whole.x[[0, -1]], whole.weights
-    metric = metric_of(cloud.look.metric, moves_directions=cloud.moves_directions)
-    link = cloud.look.link or metric.default_link(x[0], weights)
-    points, radii = metric.embed(whole._replace(x=x), link)
+    link = link_of(cloud.look, whole, moves_directions=cloud.moves_directions)
+    points, radii = link.embed(whole.take(np.array([0, -1])))
     return component_labels(points[-1], radii[-1]), points[-1]
 
 

@@ -9,11 +9,7 @@ from meanfield.clusters import unit_vectors
 from meanfield.errors import InvalidInputError
 from meanfield.plotting._figure.bands import annotate_ending, name_time, scale_time
 from meanfield.plotting._figure.look import look_of
-from meanfield.plotting._figure.panels import (
-    add_subject,
-    registered_panel,
-    titled_figure,
-)
+from meanfield.plotting._figure.panels import registered_panel, titled_figure
 from meanfield.plotting._figure.style import number_map
 from meanfield.plotting.reading.data import Swarm, cloud
 from meanfield.plotting.reading.observables import even_frames
@@ -43,7 +39,7 @@ def inner_products(dataset: xr.Dataset) -> Figure:
     for x in directions:
         cosines = np.clip((x @ x.T)[pairs], -1, 1)
         rows.append(np.histogram(cosines, _BINS, (-1, 1), density=True)[0])
-    figure = titled_figure(add_subject(dataset, "inner products"), (6.6, 4.6))
+    figure = titled_figure(dataset, (6.6, 4.6), "inner products")
     axes = figure.add_subplot()
     scale_time(axes, run.times)
     begin = int(axes.get_xscale() == "log" and run.times[0] <= 0)

@@ -1,20 +1,12 @@
 """Placement of words beside moving tokens: close, without overlaps, and steady."""
 
+from itertools import product
 from typing import NamedTuple
 
 import numpy as np
 
 _GAP, _FAR = 3.0, (15.0, 30.0)  # distances of words from dots, in points
-_OFFSETS = (
-    (1, 0.5),
-    (1, -0.5),
-    (-1, 0.5),
-    (-1, -0.5),
-    (1, 0),
-    (-1, 0),
-    (0, 1),
-    (0, -1),
-)
+_OFFSETS = (*product((1, -1), (0.5, -0.5)), (1, 0), (-1, 0), (0, 1), (0, -1))
 # A word takes the place of least cost. Keeping the previous place saves `_HABIT`; each
 # hidden dot costs `_COVERS`, a line to the dot costs `_LINE`, and each hidden point of
 # a tail or line costs `_STRUCK`.

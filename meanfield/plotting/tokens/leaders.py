@@ -10,7 +10,6 @@ from matplotlib.lines import Line2D
 from meanfield.errors import InvalidInputError
 from meanfield.plotting._figure.marks import dot_entry, square_legend
 from meanfield.plotting._figure.panels import (
-    add_subject,
     annotate,
     ending_note,
     registered_panel,
@@ -46,7 +45,7 @@ def leaders(dataset: xr.Dataset) -> Figure:
         raise InvalidInputError(
             "The panel `leaders` needs tokens in the plane; use the panel `tokens`."
         )
-    figure = titled_figure(add_subject(dataset, "leaders"), (6.0, 6.4))
+    figure = titled_figure(dataset, (6.0, 6.4), "leaders")
     axes = figure.add_subplot()
     key = _draw(axes, run, state.x[-1][state.weights > 0], A)
     square_legend(axes, key, len(key))

@@ -1,11 +1,11 @@
 """The moving parts of movies of tokens: dots with tails, outlines, the mean."""
 
-from abc import ABC, abstractmethod
+from collections.abc import Callable
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.colors import to_rgba
-from typing_extensions import override
+from matplotlib.lines import Line2D
 
 from meanfield.plotting._figure.marks import entry, line_entry
 from meanfield.plotting._figure.parts import draw_dots, draw_lines, move_dots
@@ -34,15 +34,11 @@ def trail_length(n: int, trails: int | None) -> int:
     return _TRAIL if n <= _MAX_TOKENS else _SHORT_TRAIL
 
 
-class AbstractPart(ABC):
-    """Artists that can show any frame, in the view of that frame."""
-
-    @abstractmethod
-    def show(self, frame: int, view: Window) -> None:
-        """Move the artists to their places in `frame`."""
+Part = Callable[[int, Window], None]
+"""A function that moves artists to their places in a frame, in its view."""
 
 
-class Tokens(AbstractPart):
+def draw_tokens(axes: Axes, dots: Dots, trails: int | None) -> Part:
     """Dots with short tails.
 
     Args:
@@ -50,74 +46,66 @@ class Tokens(AbstractPart):
         dots: places and colours of the dots.
         trails: trail length in frames; a default if None, see `trail_length`.
     """
+    shades, length = dots.colours.tokens, trail_length(dots.x.shape[1], trails)
+    tails = draw_lines(axes, [], shades, linewidths=0.8, alpha=dots.opacity)
+    points = draw_dots(axes, dots.x[0], dots.sizes, c=shades)
+    points.set(edgecolors="white", linewidths=0.3)
 
-    def __init__(self, axes: Axes, dots: Dots, trails: int | None) -> None:
-        self._x, shades = dots.x, dots.colours.tokens
-        self._length = trail_length(dots.x.shape[1], trails)
-        self._tails = draw_lines(axes, [], shades, linewidths=0.8, alpha=dots.opacity)
-        self._dots = draw_dots(axes, dots.x[0], dots.sizes, c=shades)
-        self._dots.set(edgecolors="white", linewidths=0.3)
+    def show(frame: int, view: Window) -> None:
+        trail = clip_points(dots.x[max(frame - length, 0) : frame + 1], view)
+        tails.set_segments(list(trail.swapaxes(0, 1)))
+        move_dots(points, trail[-1])
 
-    @override
-    def show(self, frame: int, view: Window) -> None:
-        trail = clip_points(self._x[max(frame - self._length, 0) : frame + 1], view)
-        self._tails.set_segments(list(trail.swapaxes(0, 1)))
-        move_dots(self._dots, trail[-1])
+    return show
 
 
-class Outline(AbstractPart):
+def draw_outline(axes: Axes, track: Track, *, colour: str, pattern: str) -> Part:
     """The outline of a moving Gaussian at two standard deviations."""
+    curves = outlines(track)
+    lines = draw_lines(axes, [], colour, linewidths=1.4, linestyles=pattern)
 
-    def __init__(self, axes: Axes, track: Track, *, colour: str, pattern: str) -> None:
-        self._outlines = outlines(track)
-        self._lines = draw_lines(axes, [], colour, linewidths=1.4, linestyles=pattern)
+    def show(frame: int, view: Window) -> None:
+        lines.set_segments(list(clip_points(curves[frame], view)))
 
-    @override
-    def show(self, frame: int, view: Window) -> None:
-        self._lines.set_segments(list(clip_points(self._outlines[frame], view)))
+    return show
 
 
-class Ghosts(AbstractPart):
-    """Past ellipses of a Gaussian; older ones are fainter.
+def draw_ghosts(
+    axes: Axes, track: Track, trails: int | None
+) -> tuple[Part, list[Line2D]]:
+    """Past ellipses of a Gaussian, of which older ones are fainter, and their legend.
 
     Args:
         axes: where to draw.
         track: the Gaussian.
         trails: number of past frames that they span; a default if None.
     """
+    curves, length = ellipses(track), _GHOST_TRAIL if trails is None else trails
+    step = max(-(-length // _GHOSTS), 1)
+    slots = length // step + 1
+    colours = [to_rgba(CYCLE[0])] * slots
+    lines = draw_lines(axes, [], colours, linewidths=1.0, zorder=1.5)
 
-    def __init__(self, axes: Axes, track: Track, trails: int | None) -> None:
-        self._outlines = ellipses(track)
-        self._length = _GHOST_TRAIL if trails is None else trails
-        self._every = max(-(-self._length // _GHOSTS), 1)
-        slots = self._length // self._every + 1
-        colours = [to_rgba(CYCLE[0])] * slots
-        self._lines = draw_lines(axes, [], colours, linewidths=1.0, zorder=1.5)
-        self._slots = slots
-        earlier = line_entry("2σ, earlier", CYCLE[0])
-        self.handles = [earlier] if self._length else []
-
-    @override
-    def show(self, frame: int, view: Window) -> None:
-        first = max(frame - self._length, 0)
-        frames = np.arange(-(-first // self._every) * self._every, frame, self._every)
-        ages = (frame - frames) / (self._length + 1)
-        shades = np.zeros(self._slots)
+    def show(frame: int, view: Window) -> None:
+        first = max(frame - length, 0)
+        frames = np.arange(-(-first // step) * step, frame, step)
+        ages = (frame - frames) / (length + 1)
+        shades = np.zeros(slots)
         shades[: frames.size] = _FAINTEST + (_STRONGEST - _FAINTEST) * (1 - ages)
-        self._lines.set_segments(list(clip_points(self._outlines[frames], view)))
-        self._lines.set_alpha(shades.tolist())
+        lines.set_segments(list(clip_points(curves[frames], view)))
+        lines.set_alpha(shades.tolist())
+
+    return show, [line_entry("2σ, earlier", CYCLE[0])] if length else []
 
 
-class MeanPath(AbstractPart):
+def draw_mean_path(axes: Axes, mean: np.ndarray) -> Part:
     """The path of the mean so far, with a dot at its current place."""
+    (line,) = axes.plot([], [], color=GREY, linewidth=1.0)
+    (dot,) = axes.plot([], [], "o", color=CYCLE[0], markersize=5)
 
-    def __init__(self, axes: Axes, mean: np.ndarray) -> None:
-        self._mean = mean
-        (self._path,) = axes.plot([], [], color=GREY, linewidth=1.0)
-        (self._dot,) = axes.plot([], [], "o", color=CYCLE[0], markersize=5)
+    def show(frame: int, view: Window) -> None:
+        path = clip_points(mean[: frame + 1], view)
+        line.set_data(*path.T)
+        dot.set_data(*path[-1:].T)
 
-    @override
-    def show(self, frame: int, view: Window) -> None:
-        path = clip_points(self._mean[: frame + 1], view)
-        self._path.set_data(*path.T)
-        self._dot.set_data(*path[-1:].T)
+    return show

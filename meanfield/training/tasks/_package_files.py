@@ -29,3 +29,13 @@ def package_file(requirement: str, place: str, data: str) -> Path:
     if not path.is_file():
         raise InputFileError(f"`{path}` is missing; install `{requirement}` again.")
     return path.resolve()
+
+
+def content_error(
+    path: Path, content: str, reason: str, requirement: str
+) -> InputFileError:
+    """The error for a data file that does not hold the expected content."""
+    return InputFileError(
+        f"`{path}` does not hold the {content}: {reason}. Install `{requirement}` "
+        "again."
+    )

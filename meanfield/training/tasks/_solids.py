@@ -32,13 +32,8 @@ def _loft(
     ring = lambda r, z: np.stack(
         [r * np.cos(angles), r * np.sin(angles), np.full_like(angles, z)], axis=1
     )
-    rings = [
-        ring(0, 0),
-        ring(lower_radius, 0),
-        ring(upper_radius, height),
-        ring(0, height),
-    ]
-    return surface(np.stack(rings))
+    profile = (0, 0), (lower_radius, 0), (upper_radius, height), (0, height)
+    return surface(np.stack([ring(r, z) for r, z in profile]))
 
 
 def _prism(sides: int) -> Callable[[Generator], Triangles]:
@@ -54,9 +49,8 @@ def _frustum(
 ) -> Callable[[Generator], Triangles]:
     def solid(rng: Generator) -> Triangles:
         radius = rng.uniform(0.5, 0.8)
-        return _loft(
-            sides, radius, radius * rng.uniform(*top_ratio), rng.uniform(1, 1.6)
-        )
+        top_radius = radius * rng.uniform(*top_ratio)
+        return _loft(sides, radius, top_radius, rng.uniform(1, 1.6))
 
     return solid
 
@@ -155,11 +149,8 @@ def _stairs(rng: Generator) -> Triangles:
 
 
 def _ramp(rng: Generator) -> Triangles:
-    width, length, rise = (
-        rng.uniform(0.6, 1),
-        rng.uniform(1.2, 1.6),
-        rng.uniform(0.8, 1.2),
-    )
+    limits = (0.6, 1), (1.2, 1.6), (0.8, 1.2)
+    width, length, rise = (rng.uniform(low, high) for low, high in limits)
     profile = np.array([[0, 0], [length, 0], [length, rise], [0, 0]])
     end = lambda x: np.column_stack([np.full(4, x), profile])
     middle = lambda x: np.tile([x, length, 0], (4, 1))

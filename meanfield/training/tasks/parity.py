@@ -15,10 +15,10 @@ from typing_extensions import override
 
 from meanfield._typing import PRNGKey
 from meanfield.errors import InvalidInputError
-from meanfield.training._task import Samples, Split, tasks
+from meanfield.training._task import Samples, Split, split_fold, tasks
 from meanfield.training.networks import Variant, pre_norm_encoder
 
-from ._mnist import BLACK, SIDE, digits, fold
+from ._mnist import BLACK, COUNT, SIDE, digits
 from .patches import (
     AbstractPatchTask,
     PatchNetwork,
@@ -66,7 +66,7 @@ class Parity(AbstractPatchTask):
 
     @override
     def split(self, seed: int) -> Split:
-        train, test = fold(seed)
+        train, test = split_fold(COUNT, seed)
         return Split(np.tile(train[: self.count], EPOCH_SIZE // self.count), test)
 
     @override

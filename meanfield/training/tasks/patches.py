@@ -26,13 +26,14 @@ from meanfield.training._task import (
     Samples,
     Split,
     classification_measures,
+    split_fold,
     tasks,
 )
 from meanfield.training.networks import Encoder, Variant, pre_norm_block, self_attention
 from meanfield.training.networks._blocks import apply_linear
 from meanfield.training.networks._sequence import sequence_measure
 
-from ._mnist import BLACK, SIDE, digits, fold
+from ._mnist import BLACK, COUNT, SIDE, digits
 
 D, WIDTH, CLASSES = 128, 64, 10
 
@@ -170,7 +171,7 @@ class Patches(AbstractPatchTask):
 
     @override
     def split(self, seed: int) -> Split:
-        return Split(*fold(seed))
+        return split_fold(COUNT, seed)
 
     @override
     def network(self, key: PRNGKey, variant: Variant) -> PatchNetwork:

@@ -24,6 +24,7 @@ from meanfield.training._task import (
     Samples,
     Split,
     classification_measures,
+    split_fold,
     tasks,
 )
 from meanfield.training.networks import InducedBlock, Pooling, Variant
@@ -33,7 +34,7 @@ from meanfield.training.networks._sets import uniform_measure
 from ._solids import SOLIDS, sample_surface
 
 D, WIDTH, HEADS, N_INDUCING = 64, 16, 4, 16
-N_TRAIN, N_TEST, FOLDS = 2000, 500, 5
+N_TRAIN, N_TEST = 2000, 500
 NOISE = 0.15  # at this noise the accuracy of softmax networks is 80 to 90 %
 TURN, STRETCH = 0.1 * np.pi, (0.8, 1.25)  # perturbations during training
 
@@ -88,10 +89,7 @@ class Solids(AbstractTask):
 
     @override
     def split(self, seed: int) -> Split:
-        order = np.random.default_rng(0).permutation(N_TRAIN + N_TEST)
-        folds = np.split(order, FOLDS)
-        test = folds.pop(seed % FOLDS)
-        return Split(np.concatenate(folds), test)
+        return split_fold(N_TRAIN + N_TEST, seed)
 
     @override
     def network(self, key: PRNGKey, variant: Variant) -> SetNetwork:
