@@ -35,18 +35,18 @@ if TYPE_CHECKING:
     from .flows import fixed as fixed
     from .flows import flow as flow
     from .measures import Blocked as Blocked
-    from .measures import CircleDensity as CircleDensity
     from .measures import Dense as Dense
     from .measures import Gaussian as Gaussian
     from .measures import Grid as Grid
     from .measures import Points as Points
-    from .measures import ZonalDensity as ZonalDensity
     from .measures.sampling import clouds as clouds
     from .measures.sampling import gauss_hermite as gauss_hermite
     from .pages.live import live as live
     from .plotting import Plots as Plots
     from .runs import open as open  # noqa: A004 (as in xarray)
     from .runs import simulate as simulate
+    from .spherical import CircleDensity as CircleDensity
+    from .spherical import ZonalDensity as ZonalDensity
     from .tokens import Tokens as Tokens
 
 __version__ = "0.3.0"

@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.core import Tracer
-from jaxtyping import Array
+from jaxtyping import Array, Float
 
 from ._precision import check_double_precision
 from ._typing import Numbers
@@ -227,3 +227,18 @@ def _to_device(name: str, host: np.ndarray, value: Numbers) -> Array:
     if explicit_double:
         check_double_precision(f"`{name}` is float64")
     return jax.device_put(host)  # `asarray` would compile a program for each shape
+
+
+def square_matrix(name: str, value: Numbers) -> Float[Array, "d d"]:
+    """A square matrix of the token dimension.
+
+    Raises:
+        InvalidInputError: if it is not square.
+    """
+    M = float_array(name, value)
+    if M.ndim != 2 or M.shape[0] != M.shape[1]:
+        raise InvalidInputError(
+            f"`{name}` must be a square matrix of the token dimension; got shape "
+            f"{M.shape}."
+        )
+    return M

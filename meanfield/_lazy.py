@@ -7,8 +7,6 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import Any, NamedTuple, cast
 
-from ._renamed import old_names
-
 
 class LazyExports(NamedTuple):
     """The `__getattr__`, `__dir__` and `__all__` of a package."""
@@ -31,11 +29,9 @@ def lazy_exports(package: str) -> LazyExports:
     """
     modules = _source_modules(package)
 
-    old_name = old_names(package, stacklevel=3)
-
     def load(name: str) -> object:
         if name not in modules:
-            return old_name(name)
+            raise AttributeError(f"module {package!r} has no attribute {name!r}")
         return getattr(import_module(modules[name], package), name)
 
     names = sorted(modules)

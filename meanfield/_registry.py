@@ -3,6 +3,7 @@
 import difflib
 import inspect
 from collections.abc import Callable, Iterator, Mapping
+from importlib import import_module
 from typing import Generic, TypeVar
 
 from typing_extensions import override
@@ -57,6 +58,7 @@ class Registry(Mapping[str, T], Generic[T]):
     def __init__(self, kind: str) -> None:
         self._kind = kind
         self._items: dict[str, T] = {}
+        self._modules: dict[str, str] = {}
 
     def register(self, name: str) -> Callable[[T], T]:
         """Decorator that registers an object under `name`.
@@ -73,29 +75,40 @@ class Registry(Mapping[str, T], Generic[T]):
 
         return add
 
+    def register_module(self, name: str, module: str) -> None:
+        """Adds a name whose object `module` registers; it is imported at first use."""
+        self._modules[name] = module
+
+    @property
+    def objects(self) -> list[T]:
+        """The objects whose modules are imported already."""
+        return [*self._items.values()]
+
     @override
     def __repr__(self) -> str:
-        return f"<registry, {self._kind}: {', '.join(self._items)}>"
+        return f"<registry, {self._kind}: {', '.join(self)}>"
 
     def _repr_html_(self) -> str:
         """HTML table of the names and the first docstring line of each object."""
-        rows = {name: _first_doc_line(item) for name, item in self._items.items()}
+        rows = {name: _first_doc_line(item) for name, item in self.items()}
         return html_table(f"registry, {self._kind}", rows)
 
     @override
     def __getitem__(self, name: str) -> T:
+        if name not in self._items and name in self._modules:
+            import_module(self._modules[name])
         if name not in self._items:
-            hint = suggestion(str(name), self._items)
+            hint = suggestion(str(name), [*self])
             raise UnknownNameError(f"There is no {self._kind} `{name}`; {hint}")
         return self._items[name]
 
     @override
     def __iter__(self) -> Iterator[str]:
-        return iter(self._items)
+        return iter({**self._items, **self._modules})
 
     @override
     def __len__(self) -> int:
-        return len(self._items)
+        return len({**self._items, **self._modules})
 
 
 def _first_doc_line(item: object) -> str:

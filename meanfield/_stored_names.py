@@ -8,8 +8,6 @@ version 0.2 are read.
 from collections.abc import Mapping
 from typing import Any
 
-from meanfield._deprecation import parse_table
-
 # Pairs of an old and a new key, below the kind of JSON value that has them.
 _NAMES = """
 comparison
@@ -31,6 +29,22 @@ verification
 # users chose.
 _DEPTHS = {"comparison": 4, "inputs": 1, "outcome": 2, "sweep": 1, "verification": 7}
 _USER_KEYS = ("evidence", "spec")
+
+
+def parse_table(table: str) -> dict[str, dict[str, str]]:
+    """Parses a table of old and new names, which are indented below their owner."""
+    words: dict[str, list[str]] = {}
+    owner = ""
+    for line in table.strip().splitlines():
+        if line[0] != " ":
+            owner = line
+        else:
+            words.setdefault(owner, []).extend(line.replace(",", " ").split())
+    return {
+        owner: dict(zip(names[::2], names[1::2], strict=True))
+        for owner, names in words.items()
+    }
+
 
 STORED = parse_table(_NAMES)
 

@@ -9,8 +9,6 @@ import numpy as np
 from numpy.typing import ArrayLike
 from typing_extensions import override
 
-from meanfield._renamed import old_names
-
 from .errors import InvalidInputError, SimulationError
 
 RESULT, FAILURE, INTERRUPTION = 0, SimulationError.exit_code, 130
@@ -252,6 +250,3 @@ def summarise_endings(statuses: Iterable[Status]) -> str:
     counts = Counter(statuses)
     order = sorted(counts, key=lambda status: (-status.row.severity, int(status)))
     return ", ".join(f"{status} × {counts[status]}" for status in order)
-
-
-__getattr__ = old_names(__name__)

@@ -6,8 +6,6 @@ Each also derives from the built-in exception that a caller would expect, such a
 
 from typing_extensions import override
 
-from meanfield._renamed import old_names
-
 
 class MeanfieldError(Exception):
     """Base class of all errors; the message is one line that names a remedy.
@@ -206,6 +204,3 @@ class VerificationError(MeanfieldError, RuntimeError):
     """
 
     exit_code = 6
-
-
-__getattr__ = old_names(__name__)

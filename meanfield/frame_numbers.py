@@ -9,10 +9,11 @@ import inspect
 import math
 import re
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 import scipy  # SciPy loads its submodules lazily
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from numpy.typing import ArrayLike
 
 from meanfield._registry import Registry
@@ -23,7 +24,6 @@ from meanfield.clusters import (
     unit_vectors,
 )
 from meanfield.errors import InvalidInputError
-from meanfield.zones import normalised_gegenbauer
 
 FrameNumber = Callable[..., float]
 Tokens = Float[np.ndarray, "n d"]
@@ -171,8 +171,7 @@ def order(x: Tokens, weights: Weights, degree: float = 1.0) -> float:
     directions, degree = unit_vectors(x), _whole("order", degree)
     if degree == 1:
         return float(np.linalg.norm(weights @ directions))
-    clip = lambda cosines: np.clip(cosines, -1, 1)
-    polynomial = lambda c: normalised_gegenbauer(degree, x.shape[1], clip(c))
+    polynomial = partial(normalised_gegenbauer, degree, x.shape[1])
     return math.sqrt(max(_double_integral(directions, weights, polynomial), 0.0))
 
 
@@ -275,6 +274,23 @@ def _double_integral(
         rows = slice(start, start + _BLOCK)
         total += weights[rows] @ function(x[rows] @ x.T) @ weights
     return float(total)
+
+
+def normalised_gegenbauer(
+    degree: int | Int[np.ndarray, " k"], d: int, cosine: Float[np.ndarray, "..."]
+) -> Float[np.ndarray, "..."]:
+    """The Gegenbauer polynomial of the sphere in dimension `d`, which is 1 at 1.
+
+    Examples:
+        >>> from meanfield.frame_numbers import normalised_gegenbauer
+        >>> print(normalised_gegenbauer(2, 3, np.array([0.0, 1.0])))  # (3 c² - 1)/2
+        [-0.5  1. ]
+    """
+    if d == 2:
+        return np.cos(degree * np.arccos(np.clip(cosine, -1, 1)))
+    power = (d - 2) / 2
+    polynomial = scipy.special.eval_gegenbauer(degree, power, np.clip(cosine, -1, 1))
+    return polynomial / scipy.special.eval_gegenbauer(degree, power, 1.0)
 
 
 def _check_range(name: str, value: float, low: float, high: float) -> float:

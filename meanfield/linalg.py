@@ -9,7 +9,6 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
 from meanfield._programs import compile_once
-from meanfield._renamed import old_names
 
 from . import _lapack
 from ._derivatives import custom_derivative
@@ -257,6 +256,3 @@ def entropic_shrinkage(M: Float[Array, "r r"]) -> Float[Array, "r r"]:
     identity = jnp.eye(M.shape[0], dtype=M.dtype)
     root = sqrt_one_plus_four(M)
     return solve_positive(identity + root, 2 * identity)
-
-
-__getattr__ = old_names(__name__)

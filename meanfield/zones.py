@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 import scipy  # SciPy loads its submodules lazily
-from jaxtyping import Float, Int
+from jaxtyping import Float
 
 from meanfield.cells import centres, point_masses
+from meanfield.frame_numbers import normalised_gegenbauer
 
 if TYPE_CHECKING:
     from jaxtyping import Array
@@ -123,20 +124,3 @@ def zone_orders(
     if d == 2:
         return np.abs(weights @ np.exp(1j * np.outer(angles, degrees)))
     return weights @ normalised_gegenbauer(degrees, d, np.cos(angles)[:, None])
-
-
-def normalised_gegenbauer(
-    degree: int | Int[np.ndarray, " k"], d: int, cosine: Float[np.ndarray, "..."]
-) -> Float[np.ndarray, "..."]:
-    """The Gegenbauer polynomial of the sphere in dimension `d`, which is 1 at 1.
-
-    Examples:
-        >>> from meanfield.zones import normalised_gegenbauer
-        >>> print(normalised_gegenbauer(2, 3, np.array([0.0, 1.0])))  # (3 c² - 1)/2
-        [-0.5  1. ]
-    """
-    if d == 2:
-        return np.cos(degree * np.arccos(np.clip(cosine, -1, 1)))
-    power = (d - 2) / 2
-    polynomial = scipy.special.eval_gegenbauer(degree, power, cosine)
-    return polynomial / scipy.special.eval_gegenbauer(degree, power, 1.0)

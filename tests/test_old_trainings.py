@@ -3,7 +3,7 @@
 `tests/data/0.2.0/training` has files that its own code wrote: `run`, stopped after one
 of two epochs; `finished.json`, the record of the same training without a stop;
 `model`, an export; `arrays.json`, the names of arrays of built-in tasks; and `tiny.py`,
-the task, a plugin with old names.
+the task, a plugin, with names of today: version 0.4 has no old names of Python.
 """
 
 import json
@@ -20,7 +20,7 @@ from extending_page import CLI
 
 from meanfield import models
 from meanfield.cli.process._plugins import load_plugins
-from meanfield.errors import InvalidInputError, StoreError
+from meanfield.errors import StoreError
 from meanfield.training import (
     Annealing,
     Recipe,
@@ -45,10 +45,6 @@ VARIANTS = {
     "solids": Variant("sinkhorn", {"iterations": 3}),
     "sorting": Variant("sparse-sinkhorn", {"blocks": 2}),
 }
-
-pytestmark = pytest.mark.filterwarnings(
-    "ignore:.* since version 0.3:DeprecationWarning"
-)
 
 
 @pytest.fixture
@@ -164,7 +160,7 @@ def test_commands_show_compare_and_evaluate_it(run: Path, cli: CLI, tmp_path: Pa
     verdict = json.loads(compared.out)["loss"]
     assert verdict.keys() >= {"conclusion", "detectable_effect", "n_pairs"}
     hard = ("--attention", "esp", "--options", "slices=2")
-    evaluated = json.loads(cli("train", "examine", "run", *hard, *plugin).out)
+    evaluated = json.loads(cli("train", "evaluate", "run", *hard, *plugin).out)
     np.testing.assert_allclose(evaluated["original"]["loss"], shown["test"]["loss"])
 
 
@@ -223,31 +219,8 @@ def test_a_network_with_two_such_names_keeps_them():
         ("patches", {"reading": "mean"}, {"pooling": "mean"}),
     ],
 )
-def test_old_options_of_tasks_are_renamed(
+def test_stored_options_of_tasks_are_renamed(
     task: str, old: dict[str, Any], new: dict[str, Any]
 ):
-    arguments = task, Variant("softmax"), Recipe(1, 1, 1.0), (0,)
-    expected = TrainSpec(*arguments, new)
-    with pytest.warns(DeprecationWarning, match=f"`{next(iter(old))}` is called"):
-        assert TrainSpec(*arguments, old) == expected
+    expected = TrainSpec(task, Variant("softmax"), Recipe(1, 1, 1.0), (0,), new)
     assert TrainSpec.from_json({**expected.as_json(), "options": old}) == expected
-
-
-def test_an_option_given_by_both_names_is_refused():
-    options = {"taught": 8, "n_train": 16}
-    arguments = "sorting", Variant("softmax"), Recipe(1, 1, 1.0), (0,), options
-    with (
-        pytest.warns(DeprecationWarning, match="`taught` is called"),
-        pytest.raises(InvalidInputError, match="give only `n_train`"),
-    ):
-        TrainSpec(*arguments)
-
-
-def test_the_command_notes_old_options_of_tasks(cli: CLI):
-    start = "train start sorting --task-options taught=3 --seeds 0 --out a"
-    done = cli(*start.split())
-    assert (done.code, done.err.splitlines()[0]) == (
-        2,
-        "`taught` is called `n_train` since version 0.3.",
-    )
-    assert "`n_train` must be a positive multiple of 4" in done.err

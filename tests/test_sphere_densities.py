@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import scipy
 
+from experiments.states import StateEquation, ZonalKernel
 from meanfield import (
     CircleDensity,
     Isotropic,
@@ -18,12 +19,11 @@ from meanfield import (
 )
 from meanfield.endings import Status
 from meanfield.errors import InvalidInputError, UnknownNameError, UnsupportedError
-from meanfield.measures.spheres.laws import spherical_law
 from meanfield.runs import execute
 from meanfield.runs import open as open_run
 from meanfield.scores import Dot
 from meanfield.spec import parse
-from meanfield.states import StateEquation, ZonalKernel
+from meanfield.spherical import spherical_law
 from meanfield.zones import zone_orders, zone_volumes
 
 I2, I3 = jnp.eye(2), jnp.eye(3)
@@ -146,7 +146,7 @@ def test_flows_that_keep_no_axis_are_refused_by_the_name_of_the_matrix() -> None
 
 @pytest.mark.parametrize("name", ["softmax", "exp", "sinkhorn"])
 def test_the_mean_on_the_circle_moves_like_that_of_tokens(name: str) -> None:
-    """The mean moves at the rate at which tokens at the centres of the cells move it."""
+    """The mean moves at the rate at which tokens at the cells' centres move it."""
     attention = attentions[name](2 * I2, I2, I2)
     start = CircleDensity.from_function(128, _three_waves)
     points = start.points()

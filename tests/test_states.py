@@ -4,14 +4,14 @@ import numpy as np
 import pytest
 import scipy
 
-from meanfield.errors import InvalidInputError
-from meanfield.states import (
+from experiments.states import (
     StateEquation,
     ZonalKernel,
     check_attention,
     follow_branch,
     funk_hecke,
 )
+from meanfield.errors import InvalidInputError
 
 
 def _equation(attention: str, beta: float, d: int = 2) -> StateEquation:

@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 import report_store
 import statements_report
-import xarray as xr
 
 import meanfield
 from meanfield import runs
@@ -19,10 +18,10 @@ from meanfield.flows import ErrorEstimate
 from meanfield.pages.report._comparison import ComparedRuns
 from meanfield.pages.report._page import save_report
 from meanfield.pages.report._subject import subject_of
-from meanfield.plotting import Look, draw_comparison, draw_panel, statements_page
+from meanfield.plotting import draw_comparison, statements_page
 from meanfield.runs.records._validation import load_members
 from meanfield.spec import parse, parse_axes
-from meanfield.storage import ENDING_FLAGS, RunStore, create_tasks
+from meanfield.storage import RunStore, create_tasks
 from meanfield.storage.disk import add_digest
 from meanfield.theorems import read_report
 
@@ -110,13 +109,6 @@ def test_a_run_of_0_2_has_the_names_of_today_from_its_next_commit_on(tmp_path: P
     assert RunStore.open(path).frames == len(x)
 
 
-def test_the_old_members_of_an_outcome_warn():
-    error = ErrorEstimate(1.0, 2.0, 3.0, 4.0)
-    made: Any = runs.Outcome(None, 0.0, error_estimate=error)
-    with pytest.warns(DeprecationWarning, match="`Outcome.doubt` is called `error_e"):
-        assert made.doubt is error
-
-
 def test_a_sweep_of_0_2_has_the_names_of_today(tmp_path: Path):
     axes = parse_axes("A=-1|1")
     spec = parse({"measure": "grid", "t": 0.1, "cells": 20})
@@ -145,18 +137,6 @@ def test_a_sweep_of_0_2_has_the_names_of_today(tmp_path: Path):
     sweep.write_table()
     header = (tmp_path / "phase" / "table.csv").read_text().splitlines()[0]
     assert header == "A,ending,trace,error_estimate"
-
-
-def test_a_picture_takes_the_old_name_of_a_quantity_and_warns():
-    shape = {"A": [-1.0, 1.0], "V": [1.0, 2.0]}
-    status = (("A", "V"), np.zeros((2, 2), np.int8), dict(ENDING_FLAGS))
-    error = (("A", "V"), np.full((2, 2), 0.01))
-    data = xr.Dataset({"ending": status, "error_estimate": error}, shape)
-    look = Look(colour="doubt")
-    data = data.assign_attrs(kind="sweep")
-    with pytest.warns(FutureWarning, match="`doubt` is called `error_estimate`"):
-        figure = draw_panel("phase", data, look)
-    assert "error" in " ".join(axes.get_ylabel() for axes in figure.axes)
 
 
 PAIR = {

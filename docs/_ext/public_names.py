@@ -28,6 +28,7 @@ MODULES = (
     "meanfield.energies",
     "meanfield.distances",
     "meanfield.spaces",
+    "meanfield.spherical",
     "meanfield.sums",
     "meanfield.devices",
     "meanfield.models",

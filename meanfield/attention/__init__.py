@@ -1,7 +1,5 @@
 """Attentions by name, such as `softmax`: each a score, a coupling and a value."""
 
-from meanfield._renamed import old_names
-
 from ._attention import Attention as Attention
 from ._attention import attentions as attentions
 from ._attention import costs as costs
@@ -40,5 +38,3 @@ from .sparse import CausalSparse as CausalSparse
 from .sparse import SortCut as SortCut
 from .sparse import Sparse as Sparse
 from .sparse import SparseMixture as SparseMixture
-
-__getattr__ = old_names(__name__)

@@ -14,7 +14,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float
 from typing_extensions import override
 
-from meanfield._array import float_array, require
+from meanfield._array import float_array, require, square_matrix
 from meanfield._display import AbstractDisplayable, Card
 from meanfield._registry import Registry
 from meanfield._typing import Numbers, Time
@@ -29,7 +29,6 @@ from meanfield.measures import (
     Points,
     Quadrature,
     SequenceCheck,
-    ZonalDensity,
 )
 from meanfield.scores import AbstractQuadraticScore, AbstractScore, Dot, Masked
 
@@ -38,10 +37,15 @@ from ._coupling import (
     AbstractClosedFormCoupling,
     AbstractCoupling,
     AbstractGaussianCoupling,
-    AbstractRowwise,
     add_shape_check,
 )
-from ._cross_attention import AttentionParts, ClosedForm, CrossBarycentre, CrossBound
+from ._cross_attention import (
+    AttentionParts,
+    ClosedForm,
+    CrossBarycentre,
+    CrossBound,
+    rowwise_barycentre,
+)
 from ._options import complete_matrices, name_error, public_signature
 
 
@@ -87,7 +91,7 @@ class Attention(AbstractDisplayable, AbstractDynamics):
         require(f"{order} a coupling second", coupling, AbstractCoupling)
         self.score = score
         self.coupling = coupling
-        self.value = _square(value)
+        self.value = square_matrix("V", value)
         d = self.value.shape[0]
         zero = jax.device_put(np.zeros(d, self.value.dtype))
         self.offset = zero if offset is None else float_array("offset", offset)
@@ -157,14 +161,8 @@ class _Barycentre(AbstractReader[AbstractField]):
         return self.attention.coupling.barycentre(self.attention.score, mu)
 
     @override
-    def read_zonal(self, mu: ZonalDensity) -> AbstractField:
-        coupling = self.attention.coupling
-        if not isinstance(coupling, AbstractRowwise):
-            raise UnsupportedError(
-                f"`{_coupling_name(coupling)}` attention has rows that depend on each "
-                "other, and does not move zonal densities: use points."
-            )
-        return self.read_points(mu.points())
+    def read_zonal(self, mu: AbstractMeasure, nodes: Points) -> AbstractField:
+        return rowwise_barycentre(self.attention.score, self.attention.coupling, nodes)
 
     @override
     def read_gaussian(self, mu: Gaussian) -> AbstractField:
@@ -211,9 +209,8 @@ class _Barycentre(AbstractReader[AbstractField]):
         # Some couplings raise since they have no closed form here, such as Sinkhorn
         # after an even number of half-steps. Quadrature nodes are then used instead.
         with contextlib.suppress(NotClosedError, UnsupportedError):
-            if isinstance(coupling, AbstractClosedFormCoupling) and isinstance(
-                score, Dot
-            ):
+            is_closed = isinstance(coupling, AbstractClosedFormCoupling)
+            if is_closed and isinstance(score, Dot):
                 return coupling.gaussian_barycentre(score, mu.gaussian)
             if isinstance(coupling, AbstractGaussianCoupling) and quadratic:
                 return coupling.affine(score, mu.gaussian)
@@ -325,12 +322,3 @@ def _coupling_name(
     # If only one variant has this type of coupling, the parameters need not match.
     unique_match = same_type if len(same_type) == 1 else []
     return next(iter((*matches, *unique_match)), type(coupling).__name__)
-
-
-def _square(value: Numbers) -> Float[Array, "d d"]:
-    V = float_array("V", value)
-    if V.ndim != 2 or V.shape[0] != V.shape[1]:
-        raise InvalidInputError(
-            f"`V` must be a square matrix of the token dimension; got shape {V.shape}."
-        )
-    return V

@@ -212,3 +212,19 @@ class CrossBound(AbstractReader[Bool[Array, ""]]):
             return self.coupling.is_cross_bounded(self.score, mu)
         token = Points(Tokens(mu.mean[None, :]), jnp.zeros(1, mu.mean.dtype))
         return self.read_points(token)
+
+
+def rowwise_barycentre(
+    score: AbstractScore, coupling: AbstractCoupling, keys: Points
+) -> AbstractField:
+    """The barycentre of keys for queries that are not among them.
+
+    Raises:
+        UnsupportedError: if the weights of one query depend on other queries.
+    """
+    if not isinstance(coupling, AbstractRowwise):
+        raise UnsupportedError(
+            f"`{type(coupling).__name__}` attention has rows that depend on each "
+            "other, and does not move zonal densities: use points."
+        )
+    return coupling.barycentre(score, keys)

@@ -23,7 +23,6 @@ from meanfield.errors import MeanfieldError
 from .commands import COMMANDS as COMMANDS
 from .commands import HELP as HELP
 from .commands import app as app
-from .options._renamed_options import rename_options
 from .process._joining import SUPERVISOR_PIPE
 from .process._session import open_session as open_session
 from .process._signals import EXIT_MESSAGES, exit_now, handle_signals
@@ -82,7 +81,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
 def _run(tokens: list[str], *, debug: bool) -> int:
     try:
         check_arguments(tokens)
-        tokens = rename_options(tokens)
         COMMAND_LINE[:] = [*tokens, "--debug"] if debug else tokens
         _dispatch([expand_home(token) for token in tokens])
     except CycloptsError as error:

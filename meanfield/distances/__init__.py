@@ -1,7 +1,5 @@
 """Wasserstein distances of measures: exact, sliced and conditional."""
 
-from meanfield._renamed import old_names
-
 from ._atoms import Atoms as Atoms
 from ._atoms import quantise as quantise
 from ._conditional import conditional_wasserstein as conditional_wasserstein
@@ -13,5 +11,3 @@ from ._distance import wasserstein as wasserstein
 from ._quantiles import Quantiles as Quantiles
 from ._quantiles import line_marginals as line_marginals
 from ._spherical import spherical_wasserstein as spherical_wasserstein
-
-__getattr__ = old_names(__name__)

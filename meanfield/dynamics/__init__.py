@@ -1,6 +1,5 @@
 """What moves a measure: sums, heads, layers and masks of attentions, and drifts."""
 
-from meanfield._renamed import old_names
 from meanfield.scores import causal as causal
 
 from ._dynamics import AbstractDynamics as AbstractDynamics
@@ -30,5 +29,3 @@ from .perceptron import Perceptron as Perceptron
 from .prefix import Prefix as Prefix
 from .projected import Projected as Projected
 from .projected import ProjectedField as ProjectedField
-
-__getattr__ = old_names(__name__)

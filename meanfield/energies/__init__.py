@@ -1,7 +1,5 @@
 """Energies of measures, their first variations, and gradient flows."""
 
-from meanfield._renamed import old_names
-
 from ._energy import AbstractEnergy as AbstractEnergy
 from ._energy import Combination as Combination
 from ._energy import attention_energies as attention_energies
@@ -26,5 +24,3 @@ from .logarithmic import LogarithmicAttraction as LogarithmicAttraction
 from .potential import Potential as Potential
 from .potential import QuadraticPotential as QuadraticPotential
 from .self_transport import SinkhornEnergy as SinkhornEnergy
-
-__getattr__ = old_names(__name__)

@@ -1,7 +1,6 @@
 """Flows of measures, their endings, and ensembles."""
 
 from meanfield._programs import signature as signature
-from meanfield._renamed import old_names
 from meanfield.endings import Status as Status
 from meanfield.endings import status_counts as status_counts
 
@@ -40,5 +39,3 @@ from .watch import Clustered as Clustered
 from .watch import Observation as Observation
 from .watch import Steady as Steady
 from .watch import stops as stops
-
-__getattr__ = old_names(__name__)

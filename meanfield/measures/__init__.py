@@ -1,7 +1,5 @@
 """Measures: weighted tokens, Gaussians, and densities on a grid."""
 
-from meanfield._renamed import old_names
-
 from ._batched import as_batched as as_batched
 from ._batched import max_batch_size as max_batch_size
 from ._cards import history as history
@@ -63,9 +61,3 @@ from .reductions import use_exact_sums as use_exact_sums
 from .reductions import use_fallback as use_fallback
 from .reductions import use_unchecked_cells as use_unchecked_cells
 from .reductions import worst_tokens as worst_tokens
-from .spheres import AbstractSphericalDensity as AbstractSphericalDensity
-from .spheres import CircleDensity as CircleDensity
-from .spheres import SphericalState as SphericalState
-from .spheres import ZonalDensity as ZonalDensity
-
-__getattr__ = old_names(__name__)

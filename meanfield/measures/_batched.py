@@ -51,7 +51,7 @@ class MaxBatchSize(AbstractReader[int]):
         return 0
 
     @override
-    def read_zonal(self, mu: AbstractMeasure) -> int:
+    def read_zonal(self, mu: AbstractMeasure, nodes: Points) -> int:
         return 0
 
     @override

@@ -10,7 +10,6 @@ from ._grid import Grid
 from ._measure import AbstractMeasure, Facing, check_unstacked
 from ._points import Points
 from ._quadrature import Quadrature
-from .spheres import ZonalDensity
 
 R = TypeVar("R")
 
@@ -77,12 +76,13 @@ class AbstractReader(abc.ABC, Generic[R]):
         """The value for a density; by default its cells are read as weighted tokens."""
         return self.read_points(mu.points())
 
-    def read_zonal(self, mu: ZonalDensity) -> R:
-        """The value for a zonal density, whose nodes serve as keys only.
+    def read_zonal(self, mu: AbstractMeasure, nodes: Points) -> R:
+        """The value for a zonal density, with nodes that serve as keys only.
 
         Raises:
             UnsupportedError: unless a reader overrides this method.
         """
+        del nodes
         raise unsupported_measure(self, mu)
 
     @abc.abstractmethod

@@ -5,7 +5,6 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from jaxtyping import Float
 
-from meanfield._renamed import old_names
 from meanfield.cells import lattice
 from meanfield.errors import InvalidInputError
 
@@ -91,6 +90,3 @@ def _check(low: float | int, high: float | int, cells: int) -> None:
         )
     if cells < 1:
         raise InvalidInputError(f"`cells` must be at least 1; got {cells}.")
-
-
-__getattr__ = old_names(__name__)

@@ -13,7 +13,6 @@ import xarray as xr
 from jaxtyping import Array, Float
 from numpy.typing import DTypeLike
 
-from meanfield._renamed import old_names
 from meanfield.flows import adaptive, flow
 from meanfield.measures import Points
 from meanfield.spectrum import effective_rank
@@ -243,6 +242,3 @@ def _similarity(x: _States) -> float:
         return np.nan
     directions = x / np.linalg.norm(x, axis=-1, keepdims=True)
     return float((np.square(np.linalg.norm(directions.sum(0))) - n) / (n * (n - 1)))
-
-
-__getattr__ = old_names(__name__)

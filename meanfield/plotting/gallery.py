@@ -4,7 +4,6 @@ from . import clusters as clusters
 from . import energy as energy
 from . import numbers as numbers
 from . import spectrum as spectrum
-from . import states as states
 from ._figure.joint import joint_panels as joint_panels
 from ._figure.panels import attention_panels as attention_panels
 from ._figure.panels import panels as panels

@@ -1,7 +1,5 @@
 """Figures of the papers, found by name and drawn again."""
 
-from meanfield._renamed import old_names
-
 from ._experiment import Case as Case
 from ._experiment import Experiment as Experiment
 from ._experiment import Findings as Findings
@@ -14,5 +12,3 @@ from ._files import root as root
 from ._files import select_experiments as select_experiments
 from ._run import ReproducedFigure as ReproducedFigure
 from ._run import reproduce as reproduce
-
-__getattr__ = old_names(__name__)

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from meanfield._renamed import old_names
 from meanfield.attention import plans
 from meanfield.errors import InvalidInputError
 from meanfield.measures import Points
@@ -149,6 +148,3 @@ def _check_drawable(data: "xarray.Dataset") -> None:
             f"An attention matrix of {data.sizes['token']} tokens is too large to draw;"
             f" the limit is {MAX_TOKENS} tokens. Simulate with `--n {MAX_TOKENS}`."
         )
-
-
-__getattr__ = old_names(__name__)

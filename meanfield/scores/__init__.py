@@ -4,8 +4,6 @@ A score is already divided by `epsilon`, so couplings never rescale it. In every
 coupling, a score of $-\infty$ excludes the pair.
 """
 
-from meanfield._renamed import old_names
-
 from ._masked import Alibi as Alibi
 from ._masked import Masked as Masked
 from ._masked import causal as causal
@@ -21,5 +19,3 @@ from ._score import Factors as Factors
 from ._squared_distance import SquaredDistance as SquaredDistance
 from ._transposed import TransposedScore as TransposedScore
 from ._transposed import transpose as transpose
-
-__getattr__ = old_names(__name__)

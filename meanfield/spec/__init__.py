@@ -1,7 +1,5 @@
 """The keys of a run: their types, ranges, defaults and rules."""
 
-from meanfield._renamed import old_names
-
 from ._axes import Axis as Axis
 from ._axes import cell_name as cell_name
 from ._axes import parse_axes as parse_axes
@@ -38,5 +36,3 @@ from .attention import context_of as context_of
 from .attention import heads_of as heads_of
 from .attention import options_of as options_of
 from .attention import replace_files as replace_files
-
-__getattr__ = old_names(__name__)

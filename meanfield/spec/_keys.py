@@ -16,6 +16,12 @@ PARAMETERS = ("A", "Q", "K", "V", "epsilon", "beta", "heads", "scale", "mask")
 ARRAYS = (".npy", ".csv")
 """Extensions of array files."""
 
+SPHERES = ("circle", "zonal")
+"""Measures on spheres, which have cells."""
+
+ON_CELLS = ("grid", *SPHERES)
+"""Measures that have cells instead of tokens."""
+
 MOST_USED = "Most used"
 """Heading of the most used keys, which are listed before the groups."""
 

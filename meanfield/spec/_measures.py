@@ -64,17 +64,6 @@ measures.register("gaussian")(
 )
 measures.register("grid")(MeasureInfo(description="a density, on the cells of a grid"))
 
-_STEPS, _CELLS = "has steps that keep masses positive", "has cells instead of tokens"
-_MOMENTS = "has the moments of its `init`"
-_SPHERICAL = {
-    **dict.fromkeys(("n", "weights"), _CELLS),
-    **dict.fromkeys(("mean", "cov"), _MOMENTS),
-    **dict.fromkeys(("solver", "rtol", "dt"), _STEPS),
-    "space": "lies on the unit sphere",
-    "reduction": "has its own method for sums over cells",
-    "mask": "has no positions",
-    "flow_of": "has no forces between cells",
-}
 for _name, _place, _d in (("circle", "circle", 2), ("zonal", "sphere", 3)):
     measures.register(_name)(
         MeasureInfo(
@@ -82,7 +71,6 @@ for _name, _place, _d in (("circle", "circle", 2), ("zonal", "sphere", 3)):
             + ", by the angle to an axis" * (_d > 2),
             default_dimension=_d,
             extra_keys=("cells", "cfl"),
-            excluded_keys=_SPHERICAL,
         )
     )
 

@@ -7,7 +7,7 @@ from pydantic import BeforeValidator, Field, PositiveFloat, model_validator
 from meanfield.frame_numbers import is_frame_number
 
 from ._grid import Count, GridSpec
-from ._keys import PARAMETERS, Key, keys_of
+from ._keys import ON_CELLS, PARAMETERS, Key, keys_of
 from ._measures import measures
 from ._rules import check_run
 from ._start import EUCLIDEAN, StartSpec
@@ -55,7 +55,7 @@ class RunSpec(
         str,
         Key(
             names="solvers",
-            excluded_measures={"grid": FLUXES},
+            excluded_measures=dict.fromkeys(ON_CELLS, FLUXES),
             no_page="it has one integrator, of order five",
         ),
     ] = "tsit5"
@@ -64,7 +64,7 @@ class RunSpec(
     rtol: Annotated[
         float | None,
         Key(
-            excluded_measures={"grid": FLUXES},
+            excluded_measures=dict.fromkeys(ON_CELLS, FLUXES),
             replaces=("dt",),
             page_help="relative tolerance; 1e-7 if absent, or 1e-9 for Gaussians",
         ),
@@ -75,7 +75,7 @@ class RunSpec(
     dt: Annotated[
         PositiveFloat | None,
         Key(
-            excluded_measures={"grid": FLUXES},
+            excluded_measures=dict.fromkeys(ON_CELLS, FLUXES),
             brings=("fixed steps", ("rtol", "spacing")),
             replaces=("rtol",),
             no_page="it integrates to a tolerance, which `--rtol` sets",
@@ -92,7 +92,9 @@ class RunSpec(
     reduction: Annotated[
         str,
         Key(
-            excluded_measures={"grid": "has its own method for sums over cells"},
+            excluded_measures=dict.fromkeys(
+                ON_CELLS, "has its own method for sums over cells"
+            ),
             no_page="it sums over all tokens",
         ),
     ] = "auto"

@@ -6,7 +6,6 @@ from typing import Any
 from typing_extensions import override
 
 from meanfield._registry import Registry
-from meanfield._renamed import old_names
 
 
 class Preset(Mapping[str, Any]):
@@ -86,6 +85,3 @@ presets.register("minilm")(
         rtol=1e-3,
     )
 )
-
-
-__getattr__ = old_names(__name__)

@@ -6,7 +6,7 @@ from typing import Annotated
 from pydantic import AfterValidator, Field
 
 from ._grid import Count, Strict
-from ._keys import ARRAYS, Key
+from ._keys import ARRAYS, SPHERES, Key
 from ._measures import check_measure, measures
 from .attention import Numbers
 
@@ -14,7 +14,12 @@ MOST_DRAWS = 10_000  # limited, since creating a draw takes a millisecond
 EUCLIDEAN = "euclidean"  # the default of `space`
 
 MOMENT = Key(
-    group="Start", holds="matrix", files=ARRAYS, enters="start", is_not_inherited=True
+    group="Start",
+    holds="matrix",
+    files=ARRAYS,
+    excluded_measures=dict.fromkeys(SPHERES, "has the moments of its `init`"),
+    enters="start",
+    is_not_inherited=True,
 )
 
 
@@ -60,7 +65,8 @@ class StartSpec(Strict):
             group="Start",
             required_measure=("points", "applies only to tokens"),
             excluded_measures={
-                "grid": "lies in Euclidean space, unlike `circle` and `zonal`"
+                "grid": "lies in Euclidean space, unlike `circle` and `zonal`",
+                **dict.fromkeys(SPHERES, "lies on the unit sphere"),
             },
             brings=(
                 "a compact space, without moments or noise",
@@ -81,6 +87,7 @@ class StartSpec(Strict):
             label="number of tokens $n$",
             most_used=True,
             page_help="number of tokens; 400 if absent, or 100 for `sinkhorn`",
+            excluded_measures=dict.fromkeys(SPHERES, "has cells instead of tokens"),
         ),
     ] = 1000
     """number of tokens"""
@@ -119,6 +126,7 @@ class StartSpec(Strict):
             group="Start",
             holds="array",
             files=ARRAYS,
+            excluded_measures=dict.fromkeys(SPHERES, "has cells instead of tokens"),
             is_not_inherited=True,
             is_forward_key=True,
         ),

@@ -12,13 +12,6 @@ from meanfield._registry import Registry
 from meanfield.cells import volumes
 from meanfield.endings import Status
 from meanfield.errors import InvalidInputError
-from meanfield.zones import (
-    N_ORDERS,
-    zone_edges,
-    zone_moments,
-    zone_orders,
-    zone_volumes,
-)
 
 if TYPE_CHECKING:
     import xarray
@@ -104,16 +97,20 @@ def spherical(masses: str, data: "xarray.Dataset") -> Mapping[str, "xarray.DataA
     """
     import xarray
 
+    from meanfield import zones
+
     mass, pole = data[masses], data["pole"].values
     n, d, lead = mass.shape[-1], len(pole), mass.dims[:-1]
-    mean, factor = zone_moments(mass.values, pole)
+    mean, factor = zones.zone_moments(mass.values, pole)
+    volumes, orders = zones.zone_volumes(n, d), zones.zone_orders(mass.values, d)
+    array, degrees = xarray.DataArray, np.arange(1, zones.N_ORDERS + 1)
     return {
-        "density": mass / np.where((sizes := zone_volumes(n, d)) > 0, sizes, np.inf),
-        "mean": xarray.DataArray(mean, dims=(*lead, "coord")),
-        "factor": xarray.DataArray(factor, dims=(*lead, "coord", "rank")),
-        "order": xarray.DataArray(zone_orders(mass.values, d), dims=(*lead, "degree")),
-        "edges": xarray.DataArray(zone_edges(n, d), dims=("face",)),
-        "degree": xarray.DataArray(np.arange(1, N_ORDERS + 1), dims=("degree",)),
+        "density": mass / np.where(volumes > 0, volumes, np.inf),
+        "mean": array(mean, dims=(*lead, "coord")),
+        "factor": array(factor, dims=(*lead, "coord", "rank")),
+        "order": array(orders, dims=(*lead, "degree")),
+        "edges": array(zones.zone_edges(n, d), dims=("face",)),
+        "degree": array(degrees, dims=("degree",)),
     }
 
 

@@ -1,7 +1,5 @@
 """Statements of the papers, measured against controls that must fail."""
 
-from meanfield._renamed import old_names
-
 from ._case import Case as Case
 from ._case import Size as Size
 from ._check import Ascent as Ascent
@@ -115,5 +113,3 @@ import meanfield.theorems.spheres.hardmax
 # isort: on
 
 del meanfield  # the imports above are needed only to register the statements
-
-__getattr__ = old_names(__name__)

@@ -1,7 +1,5 @@
 """Training of networks with the attentions of the library."""
 
-from meanfield._renamed import old_names
-
 from . import tasks as _tasks  # noqa: F401  (each registers itself)
 from ._evaluate import evaluate as evaluate
 from ._evaluate import network as network
@@ -41,5 +39,3 @@ from .networks import pre_norm_block as pre_norm_block
 from .networks import pre_norm_encoder as pre_norm_encoder
 from .networks import self_attention as self_attention
 from .networks import sinusoids as sinusoids
-
-__getattr__ = old_names(__name__)

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from meanfield._deprecation import parse_table
+from meanfield._stored_names import parse_table
 
 # Each title names a group of JSON values; below it are pairs of an old and a new key.
 _KEYS = parse_table("""
@@ -74,12 +74,6 @@ def _rename(names: Mapping[str, str], values: Any) -> Any:
     if not isinstance(values, Mapping):
         return values
     return {names.get(key, key): value for key, value in values.items()}
-
-
-def old_options(task: object, options: Mapping[str, Any]) -> dict[str, str]:
-    """The old names among the options of a task, each with its new name."""
-    names = _OPTIONS.get(str(task), {})
-    return {old: new for old, new in names.items() if old in options}
 
 
 def rename_options(task: object, options: Any) -> Any:

@@ -1,15 +1,13 @@
 """Training specs: everything that determines the result of a training run."""
 
 import dataclasses
-import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from meanfield._deprecation import duplicate_note, renaming_note
 from meanfield.errors import InvalidInputError
 
-from ._old_names import old_options, rename_options, rename_spec
+from ._old_names import rename_spec
 from ._recipe import Annealing, Recipe
 from ._task import AbstractTask, Split, tasks
 from .networks import Variant
@@ -35,8 +33,8 @@ class TrainSpec:
 
     Raises:
         UnknownNameError: if there is no such task.
-        InvalidInputError: if there is no seed, if one is repeated, negative or 2³² or
-            larger, or if an option is given under both its old and its new name.
+        InvalidInputError: if there is no seed, or one is repeated, negative or at least
+            2³².
 
     Examples:
         >>> from meanfield.training import Recipe, TrainSpec, Variant
@@ -58,11 +56,6 @@ class TrainSpec:
 
     def __post_init__(self) -> None:
         tasks[self.task]
-        for old, new in old_options(self.task, self.options).items():
-            warnings.warn(renaming_note(old, new), DeprecationWarning, stacklevel=4)
-            if new in self.options:
-                raise InvalidInputError(duplicate_note(old, new))
-        object.__setattr__(self, "options", rename_options(self.task, self.options))
         different = len(set(self.seeds)) == len(self.seeds) > 0
         if not different or min(self.seeds) < 0 or max(self.seeds) >= SEEDS:
             raise InvalidInputError(

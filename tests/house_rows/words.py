@@ -34,7 +34,7 @@ _REPLACED_WORDS = """
 abreast caveats? cooling doubts? examine[ds]? fenced foretold forerunner kicks onward
 refus(?:al|als|e|ed|es|ing) rehearsals? roomier taught told unfenced
 """
-_OLD_NAMES = {"_renamed.py", "_renamed_options.py", "_stored_names.py", "_old_names.py"}
+_OLD_NAMES = {"_stored_names.py", "_old_names.py"}
 PRONOUNS = frozenset(_PRONOUNS.split())
 PREPOSITIONS = frozenset(_PREPOSITIONS.split())
 PARTICIPLES = frozenset(_PARTICIPLES.split())

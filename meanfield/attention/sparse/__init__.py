@@ -1,7 +1,5 @@
 """Sparse Sinkhorn attention, in which a network sorts the blocks of keys."""
 
-from meanfield._renamed import old_names
-
 from ._balancing import balance_logs as balance_logs
 from ._balancing import balance_logs_causally as balance_logs_causally
 from ._blocks import Blocks as Blocks
@@ -25,5 +23,3 @@ from ._sparse_variants import (
     sparse_sinkhorn_causal_mixture as sparse_sinkhorn_causal_mixture,
 )
 from ._sparse_variants import sparse_sinkhorn_mixture as sparse_sinkhorn_mixture
-
-__getattr__ = old_names(__name__)

@@ -12,7 +12,6 @@ COMMANDS = {
     "compare": "compare:compare",
     "resume": "simulate:resume",
     "sweep": "sweep:sweep",
-    "states": "states:states",
     "plot": "plot:plot",
     "animate": "animate:animate",
     "report": "report:report",

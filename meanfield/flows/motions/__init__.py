@@ -1,5 +1,4 @@
-from meanfield._renamed import old_names
-
+from ._heat import Stencil as Stencil
 from ._isotropic import Isotropic as Isotropic
 from ._isotropic import Noise as Noise
 from ._isotropic import active_noise as active_noise
@@ -13,6 +12,3 @@ from .points import TokenMotion as TokenMotion
 from .points import has_bound as has_bound
 from .points import interpolations as interpolations
 from .points import plan_sums as plan_sums
-from .spherical import SphericalMotion as SphericalMotion
-
-__getattr__ = old_names(__name__)

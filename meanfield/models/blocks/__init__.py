@@ -1,7 +1,5 @@
 """The blocks of one layer in NumPy: their weights, outputs and spectra."""
 
-from meanfield._renamed import old_names
-
 from ._parts import ACTIVATIONS as ACTIVATIONS
 from ._parts import Parts as Parts
 from ._parts import attention_output as attention_output
@@ -11,5 +9,3 @@ from ._spectra import HeadSpectra as HeadSpectra
 from ._spectra import eigenvalues as eigenvalues
 from ._spectra import spectra as spectra
 from ._weights import HeadWeights as HeadWeights
-
-__getattr__ = old_names(__name__)

@@ -43,8 +43,9 @@ def draw_angles(figure: Picture, run: xr.Dataset) -> Ending:
     upper.pcolormesh(*corners, density, **colours, rasterized=True)
     suffix = ", logarithmic" if isinstance(shades.norm, LogNorm) else ""
     colour_bar(upper, shades, f"density, uniform = 1{suffix}", aspect=30)
-    shown = [i for i, angle in enumerate(_ANGLES) if angle >= edges[0]]
-    upper.set_yticks([_ANGLES[i] for i in shown], [_NAMES[i] for i in shown])
+    names = dict(zip(_ANGLES, _NAMES, strict=True))
+    ticks = [angle for angle in _ANGLES if angle >= edges[0]]
+    upper.set_yticks(ticks, [names[angle] for angle in ticks])
     upper.set_ylabel(r"angle $\theta$")
     _draw_orders(lower, run.isel(time=is_finite))
     return ending(run)

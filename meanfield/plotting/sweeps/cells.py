@@ -1,7 +1,6 @@
 """The cells of a sweep: endings, quantities, and positions on the axes."""
 
 import math
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -12,9 +11,7 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import LogFormatter, MaxNLocator
 from typing_extensions import override
 
-from meanfield._deprecation import renaming_note
 from meanfield._registry import suggestion
-from meanfield._stored_names import STORED
 from meanfield.endings import Status
 from meanfield.errors import InvalidInputError
 from meanfield.plotting._figure.look import look_of
@@ -154,7 +151,6 @@ def number_shown(dataset: xr.Dataset, panel: str) -> str:
     if name is None:
         return _default_number(cells)
     names = cells.final_numbers
-    name = _new_name(name, names)
     if name not in names:
         hint = suggestion(name, names)
         raise InvalidInputError(f"The sweep has no quantity `{name}`; {hint}")
@@ -195,15 +191,6 @@ def cells_over_time(dataset: xr.Dataset) -> xr.Dataset:
         for name in ("ending", "stop_time")
     }
     return xr.Dataset({**curves, **ends}, attrs=dataset.attrs)
-
-
-def _new_name(name: str, names: Sequence[str]) -> str:
-    """The current name of a quantity; warns if `name` is its name in version 0.2."""
-    new_name = STORED["sweep"].get(name, name)
-    if name in names or new_name not in names:
-        return name
-    warnings.warn(renaming_note(name, new_name), FutureWarning, stacklevel=2)
-    return new_name
 
 
 def set_axis(axes: Axes, axis_name: str, scale: Scale) -> None:

@@ -8,7 +8,6 @@ from typing import Any, NamedTuple
 import numpy as np
 from jaxtyping import Float
 
-from meanfield._renamed import old_names
 from meanfield.distances import Distance, best_distance, conditional_wasserstein
 from meanfield.endings import Status
 from meanfield.measures import AbstractMeasure
@@ -277,6 +276,3 @@ def _sampling_reasons(first: SideRun, second: SideRun, initial_gap: float) -> li
         f"{n:.0f} tokens begin with a sampling error of the order of n^-1/2 = "
         f"{n**-0.5:.2g} (here {initial_gap:.2g}), which the flow may magnify"
     ]
-
-
-__getattr__ = old_names(__name__)

@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from meanfield._renamed import old_names
 from meanfield.errors import InvalidInputError, MeanfieldError, NotClosedError
 from meanfield.runs.execution._execute import Progress, Result, execute
 from meanfield.runs.execution._notes import limit_note
@@ -274,6 +273,3 @@ def _gaussian_start(side: Side) -> Side:
     gaussian = parse(values)
     is_exact &= side.is_exact
     return replace(side, spec=gaussian, notes=(*side.notes, *notes), is_exact=is_exact)
-
-
-__getattr__ = old_names(__name__)

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 from typing_extensions import override
 
 from meanfield._display import AbstractDisplayable, Card, number
-from meanfield._renamed import old_names
 from meanfield._views import view
 from meanfield.endings import Status
 from meanfield.errors import InvalidInputError
@@ -162,6 +161,3 @@ class Result(AbstractDisplayable):
     @override
     def plain_repr(self) -> str:
         return self.card.text
-
-
-__getattr__ = old_names(__name__)

@@ -9,7 +9,6 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 
-from meanfield._renamed import old_names
 from meanfield.attention import (
     AbstractSoftSlices,
     HardSlices,
@@ -294,6 +293,3 @@ def _first(stack: AbstractDynamics) -> AbstractDynamics:
 
 def _cells_per_axis(size: Size) -> float:
     return size.cells ** (1 / size.d)
-
-
-__getattr__ = old_names(__name__)

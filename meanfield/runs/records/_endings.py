@@ -8,7 +8,6 @@ from typing import Any, SupportsFloat
 import numpy as np
 
 from meanfield._counting import count_phrase
-from meanfield._renamed import old_names
 from meanfield.endings import Status, summarise_endings
 from meanfield.flows import ErrorEstimate, Trajectory
 from meanfield.storage import Ending
@@ -276,6 +275,3 @@ def ending_counts(outcomes: Sequence[Outcome]) -> str:
 def _status(outcome: Outcome) -> Status:
     """The ending; an unfinished flow counts as interrupted."""
     return Status.INTERRUPTED if outcome.status is None else outcome.status
-
-
-__getattr__ = old_names(__name__)

@@ -7,7 +7,6 @@ import numpy as np
 from jaxtyping import Float
 
 from meanfield._display import number
-from meanfield._renamed import old_names
 
 Energies = Float[np.ndarray, "*members frames"]
 Energy = Float[np.ndarray, "*members"]
@@ -80,6 +79,3 @@ class EnergyChange:
         numbers = {"first": self.first, "last": self.last, "rise": self.rise}
         values = {name: value.tolist() for name, value in numbers.items()}
         return {**values, "is_decreasing": self.is_decreasing}
-
-
-__getattr__ = old_names(__name__)

@@ -1,13 +1,10 @@
 # Lists of measures have the order of these imports, with tokens first.
-from meanfield._renamed import old_names
 
 from ._points import SKETCH_SIZE as SKETCH_SIZE  # isort: skip
 from ._points import TokenRuns as TokenRuns  # isort: skip
 from ._points import token_numbers as token_numbers  # isort: skip
 from ._gaussian import GaussianRuns as GaussianRuns  # isort: skip
 from ._grid import GridRuns as GridRuns  # isort: skip
-from ._spheres import CircleRuns as CircleRuns  # isort: skip
-from ._spheres import ZonalRuns as ZonalRuns  # isort: skip
 from ._cells import Discretization as Discretization
 from ._representation import AbstractRepresentation as AbstractRepresentation
 from ._representation import Arrays as Arrays
@@ -29,4 +26,5 @@ from ._sums import Sums as Sums
 from ._sums import only_sorts as only_sorts
 from ._sums import reduction_name as reduction_name
 
-__getattr__ = old_names(__name__)
+for _name in ("circle", "zonal"):
+    representations.register_module(_name, "meanfield.spherical.runs")

@@ -38,7 +38,7 @@ class AbstractRepresentation(abc.ABC, Generic[M]):
         >>> from meanfield.runs import AbstractRepresentation
         >>> from meanfield.runs.representations import representations
         >>> sorted(representations)
-        ['gaussian', 'grid', 'points']
+        ['circle', 'gaussian', 'grid', 'points', 'zonal']
         >>> isinstance(representations["points"], AbstractRepresentation)
         True
     """
@@ -274,17 +274,15 @@ def representation_of(mu: AbstractMeasure) -> AbstractRepresentation[Any]:
     Raises:
         UnsupportedError: if none is registered.
     """
-    registry = {
-        representation.kind: representation
-        for representation in representations.values()
-    }
-    kind = next((kind for kind in type(mu).mro() if kind in registry), None)
-    if kind is None:
-        raise UnsupportedError(
-            f"The measure of a run must be one of {', '.join(representations)}; got a "
-            f"{type(mu).__name__}."
-        )
-    return registry[kind]
+    for candidates in (representations.objects, representations.values()):
+        registry = {candidate.kind: candidate for candidate in candidates}
+        kind = next((kind for kind in type(mu).mro() if kind in registry), None)
+        if kind is not None:
+            return registry[kind]
+    raise UnsupportedError(
+        f"The measure of a run must be one of {', '.join(representations)}; got a "
+        f"{type(mu).__name__}."
+    )
 
 
 def other_kind_error(start: Start, mu: AbstractMeasure) -> InvalidInputError:
@@ -303,13 +301,15 @@ def representation_in(frame: Iterable[object]) -> AbstractRepresentation[Any]:
         InvalidInputError: if there is none.
     """
     names = set(frame)
-    candidates = [h for h in representations.values() if names.issuperset(h.moving)]
+    candidates = [
+        name for name in representations if names.issuperset(kinds[name].moving)
+    ]
     if not candidates:
         raise InvalidInputError(
             f"The variables {', '.join(sorted(map(str, names)))} belong to none of the "
             f"measures {', '.join(representations)}; load others with `--plugin`."
         )
-    return max(candidates, key=lambda candidate: len(candidate.moving))
+    return representations[max(candidates, key=lambda name: len(kinds[name].moving))]
 
 
 def frame_of(mu: AbstractMeasure) -> Arrays:

@@ -12,7 +12,7 @@ from pydantic import (
 )
 
 from meanfield.spec._grid import Count, Strict
-from meanfield.spec._keys import ARRAYS, Key
+from meanfield.spec._keys import ARRAYS, SPHERES, Key
 
 from ._context import LAW, check_context
 from ._drift import DriftSpec
@@ -117,6 +117,7 @@ class AttentionSpec(Strict):
         Key(
             names="masks",
             group="Attention",
+            excluded_measures=dict.fromkeys(SPHERES, "has no positions"),
             is_in_title=True,
             page_help="attention mask: `causal`; no mask if absent",
         ),

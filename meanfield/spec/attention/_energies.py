@@ -6,7 +6,7 @@ from pydantic import AfterValidator, BeforeValidator, Field
 
 from meanfield.frame_numbers import is_frame_number
 from meanfield.spec._grid import Strict
-from meanfield.spec._keys import Key
+from meanfield.spec._keys import SPHERES, Key
 from meanfield.spec._stops import check_distinct, names_in
 from meanfield.spec._times import ENDS
 
@@ -25,6 +25,7 @@ class EnergySpec(Strict):
         Key(
             names="energies",
             group="Attention",
+            excluded_measures=dict.fromkeys(SPHERES, "has no forces between cells"),
             brings=(
                 "the velocity, a gradient flow",
                 (

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Literal
 
 from cyclopts import App
 
-from meanfield.cli.options._renamed_options import note_renamings
 from meanfield.cli.process._plugins import load_plugins
 from meanfield.cli.process._session import open_session
 from meanfield.cli.terminal._output import note, print_json, print_rows
@@ -109,8 +108,7 @@ def start(  # noqa: PLR0913 (each is an option)
     recipe = Recipe(epochs, batch_size, learning_rate, *schedule, _annealing(annealing))
     variant = Variant(attention, _options_of(options), _split_list(frozen_arrays), mask)
     settings = tuple(_seeds(seeds)), _options_of(task_options), validation_split
-    with note_renamings():
-        spec = TrainSpec(task, variant, recipe, *settings, distinct_samples)
+    spec = TrainSpec(task, variant, recipe, *settings, distinct_samples)
     _training.start_training(spec, out, plugin or [], json=json)
 
 

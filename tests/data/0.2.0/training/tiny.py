@@ -1,8 +1,5 @@
 # type: ignore
-"""A task as plugins of version 0.2 wrote it, with names that 0.3 replaced.
-
-Its network is small and has every kind of block.
-"""
+"""A task whose network is small and has every kind of block."""
 
 from dataclasses import dataclass
 
@@ -21,8 +18,8 @@ from meanfield.training import (
     Perceptron,
     Pooling,
     Split,
-    after,
-    before,
+    post_norm_block,
+    pre_norm_block,
     self_attention,
     tasks,
 )
@@ -59,7 +56,7 @@ class Tiny(AbstractTask):
 
     count: int = 40
 
-    def items(self):
+    def samples(self):
         rng = np.random.default_rng(0)
         points = rng.normal(size=(self.count, N, 2)).astype(np.float32)
         label = (points.mean(axis=(1, 2)) > 0).astype(np.int32)
@@ -72,8 +69,8 @@ class Tiny(AbstractTask):
     def network(self, key, variant):
         keys = jax.random.split(key, 8)
         blocks = (
-            before(self_attention(keys[0], variant, **SIZES), D),
-            after(Perceptron(keys[1], d=D, width=4), D),
+            pre_norm_block(self_attention(keys[0], variant, **SIZES), D),
+            post_norm_block(Perceptron(keys[1], d=D, width=4), D),
         )
         return Network(
             embedding=eqx.nn.Linear(2, D, key=keys[2]),

@@ -8,13 +8,11 @@ import numpy as np
 from jaxtyping import Float
 from typing_extensions import override
 
-from meanfield.measures._points import Points
-from meanfield.measures.grids import AbstractBox, Ring
-from meanfield.measures.reductions import AbstractReduction, Dense
+from meanfield.measures import AbstractBox, AbstractReduction, Dense, Points, Ring
 from meanfield.tokens import Tokens
 from meanfield.zones import zone_weights
 
-from ._spherical import AbstractSphericalDensity, SphericalState, initial_state
+from .density import AbstractSphericalDensity, SphericalState, initial_state
 
 
 class CircleDensity(AbstractSphericalDensity):

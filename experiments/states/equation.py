@@ -17,7 +17,7 @@ from jaxtyping import Float
 from meanfield._registry import Registry
 from meanfield.errors import InvalidInputError, NotClosedError
 
-from ._kernel import ZonalKernel, funk_hecke
+from .kernel import ZonalKernel, funk_hecke
 
 Values = Float[np.ndarray, " m"]
 MAX_ITERATIONS = 60  # of Newton's method
@@ -73,7 +73,7 @@ class StateEquation:
         kernel: the kernel at the nodes.
 
     Examples:
-        >>> from meanfield.states import StateEquation, ZonalKernel
+        >>> from experiments.states import StateEquation, ZonalKernel
         >>> equation = StateEquation("exp", ZonalKernel.from_beta(1.0, 2))
         >>> kappa = equation.threshold() / 2
         >>> u = equation.solve(equation.peak(kappa), kappa)

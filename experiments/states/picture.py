@@ -1,34 +1,22 @@
-"""The panel `states`: a branch of stationary states against the diffusivity."""
+"""A branch of stationary states against the diffusivity, as a picture."""
 
 import numpy as np
 import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 
-from meanfield.errors import InvalidInputError
+from meanfield.plotting import titled_figure
 
-from ._figure.marks import entry, legend
-from ._figure.panels import annotate, registered_panel, titled_figure
-from ._figure.style import CYCLE, GREY
-
-_STABLE, _UNSTABLE = CYCLE[0], CYCLE[1]
+_STABLE, _UNSTABLE, _GREY = "#0072b2", "#d55e00", "#888888"
 
 
-@registered_panel("states")
-def states(dataset: xr.Dataset) -> Figure:
+def draw_branch(dataset: xr.Dataset) -> Figure:
     """Order parameter and free energy of stationary states against the diffusivity.
 
     Stable states are drawn solid, unstable ones dashed. The uniform density is the line
     at zero.
-
-    Raises:
-        InvalidInputError: if the dataset holds no branch of states.
     """
-    if dataset.attrs.get("kind") != "states":
-        raise InvalidInputError(
-            "The panel `states` draws a branch of `meanfield states`; this dataset is "
-            "another one."
-        )
     figure = titled_figure(dataset, (7.0, 5.4))
     has_energy = bool(np.isfinite(dataset["free_energy"]).all())
     rows = figure.subplots(1 + has_energy, 1, sharex=True, squeeze=False)[:, 0]
@@ -39,12 +27,11 @@ def states(dataset: xr.Dataset) -> Figure:
         rows[1].set_ylabel("free energy − uniform")
     rows[-1].set_xlabel(r"diffusivity $\kappa$")
     entries = [
-        entry("stable", _STABLE),
-        entry("unstable", _UNSTABLE, linestyle="--"),
-        entry("uniform loses stability", GREY, linestyle=":"),
+        Line2D([], [], color=_STABLE, label="stable"),
+        Line2D([], [], color=_UNSTABLE, linestyle="--", label="unstable"),
+        Line2D([], [], color=_GREY, linestyle=":", label="uniform loses stability"),
     ]
-    legend(rows[0], entries, len(entries))
-    annotate(figure, *_notes(dataset))
+    rows[0].legend(handles=entries)
     return figure
 
 
@@ -63,17 +50,8 @@ def _draw(axes: Axes, dataset: xr.Dataset, values: np.ndarray) -> None:
     ):
         joined = mask | np.append(mask[1:], False)  # lines meet where stability changes
         axes.plot(kappa, np.where(joined, values, np.nan), pattern, color=colour)
-    axes.axhline(0, color=GREY, linewidth=0.8)
-    axes.axvline(dataset.attrs["threshold"], color=GREY, linestyle=":", linewidth=1)
+    axes.axhline(0, color=_GREY, linewidth=0.8)
+    axes.axvline(dataset.attrs["threshold"], color=_GREY, linestyle=":", linewidth=1)
     if np.isfinite(dataset.attrs["transition"]):
-        axes.axvline(dataset.attrs["transition"], color=GREY, linewidth=0.8)
+        axes.axvline(dataset.attrs["transition"], color=_GREY, linewidth=0.8)
     axes.grid(visible=True, axis="y")
-
-
-def _notes(dataset: xr.Dataset) -> list[str]:
-    """The threshold, the folds and the transition, in words."""
-    notes = [f"uniform unstable below κ = {dataset.attrs['threshold']:.6g}"]
-    notes += [f"fold at κ = {kappa:.6g}" for kappa in dataset.attrs["folds"]]
-    if np.isfinite(dataset.attrs["transition"]):
-        notes.append(f"equal free energies at κ = {dataset.attrs['transition']:.6g}")
-    return notes

@@ -7,7 +7,7 @@ from jaxtyping import Float
 
 from meanfield._registry import Registry
 from meanfield.errors import InvalidInputError
-from meanfield.zones import normalised_gegenbauer
+from meanfield.frame_numbers import normalised_gegenbauer
 
 Angles = Float[np.ndarray, " m"]
 Values = Float[np.ndarray, " m"]
@@ -21,7 +21,7 @@ def uniform(angles: Angles, d: int) -> Values:
     """The uniform density, also that of the directions of a standard normal.
 
     Examples:
-        >>> from meanfield.measures.spheres.laws import uniform
+        >>> from meanfield.spherical.laws import uniform
         >>> print(uniform(np.zeros(2), 3))
         [1. 1.]
     """
@@ -34,7 +34,7 @@ def vmf(angles: Angles, d: int, concentration: float = 1.0) -> Values:
     r"""The von Mises–Fisher density $\propto e^{c\cos\theta}$.
 
     Examples:
-        >>> from meanfield.measures.spheres.laws import vmf
+        >>> from meanfield.spherical.laws import vmf
         >>> print(vmf(np.array([0.0, np.pi]), 3, 2.0), np.exp(-4))
         [1.     0.0183] 0.01831...
     """
@@ -47,7 +47,7 @@ def cauchy(angles: Angles, d: int, radius: float = 0.1) -> Values:
     r"""The Poisson kernel $\propto |x - rp|^{-d}$, a wrapped Cauchy law for d = 2.
 
     Examples:
-        >>> from meanfield.measures.spheres.laws import cauchy
+        >>> from meanfield.spherical.laws import cauchy
         >>> print(cauchy(np.array([0.0]), 2, 0.5))  # (1 - r²)/(1 - r)²
         [3.]
     """
@@ -67,7 +67,7 @@ def harmonics(angles: Angles, d: int, *coefficients: float) -> Values:
     $\cos k\theta$.
 
     Examples:
-        >>> from meanfield.measures.spheres.laws import harmonics
+        >>> from meanfield.spherical.laws import harmonics
         >>> print(harmonics(np.array([0.0, np.pi]), 3, 0.3, 0.0, 0.2))
         [1.5 0.5]
     """
@@ -87,7 +87,7 @@ def spherical_law(text: str, d: int) -> Callable[[Angles], Values]:
         UnknownNameError: if there is no such density.
 
     Examples:
-        >>> from meanfield.measures.spheres.laws import spherical_law
+        >>> from meanfield.spherical.laws import spherical_law
         >>> print(spherical_law("harmonics:0.5", 2)(np.array([0.0, np.pi])))
         [1.5 0.5]
     """

@@ -17,6 +17,7 @@ from meanfield.dynamics import AbstractDynamics
 from meanfield.endings import Status
 from meanfield.errors import InvalidInputError, UnsupportedError
 from meanfield.fields import AbstractField
+from meanfield.flows.motions import Motion, Noise, Stencil, motions
 from meanfield.flows.stepping import (
     AbstractGridSolver,
     AbstractStepping,
@@ -27,17 +28,13 @@ from meanfield.flows.stepping import (
 from meanfield.measures import (
     MAX_ROUGHNESS,
     MAX_TURN,
-    AbstractSphericalDensity,
-    CircleDensity,
     Points,
-    SphericalState,
-    ZonalDensity,
 )
 from meanfield.scores import Dot
 
-from ._heat import Stencil
-from ._isotropic import Noise
-from ._motion import Motion, Terms, motions
+from .circle import CircleDensity
+from .density import AbstractSphericalDensity, SphericalState
+from .zonal import ZonalDensity
 
 LADDER = (16, 32, 64, 128, 256)  # numbers of nodes on a circle of latitude
 TAIL = 1e-11  # largest relative change of velocities if the nodes are doubled
@@ -111,8 +108,11 @@ class SphericalMotion(Motion[AbstractSphericalDensity]):
             return mu0
         if isinstance(mu0, ZonalDensity):
             mu0 = choose_nodes(dynamics, mu0, t)
-        is_dot = lambda part: isinstance(part, Dot)
-        scores = [*filter(is_dot, jax.tree.leaves(dynamics, is_leaf=is_dot))]
+        scores = [
+            part
+            for part in jax.tree.leaves(dynamics, is_leaf=_is_dot)
+            if isinstance(part, Dot)
+        ]
         return mu0.fix_rows(scores[0]) if len(scores) == 1 else mu0
 
     @override
@@ -139,7 +139,7 @@ class SphericalMotion(Motion[AbstractSphericalDensity]):
         solver: diffrax.AbstractSolver,
         noise: Noise,
         key: PRNGKey | None,
-    ) -> Terms:
+    ) -> tuple[diffrax.AbstractTerm, diffrax.AbstractSolver]:
         if noise is None:
             return terms, solver
         assert isinstance(solver, AbstractGridSolver)
@@ -176,13 +176,13 @@ def check_symmetry(dynamics: AbstractDynamics, mu: ZonalDensity) -> None:
     if not _is_known(dynamics):
         return
     d, rng = mu.dimension, np.random.default_rng(0)
-    others = np.delete(np.arange(d), mu.axis)
+    across = np.delete(np.arange(d), mu.axis)
     R = np.eye(d)
-    R[np.ix_(others, others)] = np.linalg.qr(rng.normal(size=(d - 1, d - 1)))[0]
+    R[np.ix_(across, across)] = np.linalg.qr(rng.normal(size=(d - 1, d - 1)))[0]
     x = rng.normal(size=(SAMPLE, d))
     x = jnp.asarray(x / np.linalg.norm(x, axis=1, keepdims=True))
-    v, rotated = (_velocities(dynamics, y) for y in (x, x @ R.T))
-    if np.abs(rotated - v @ R.T).max() <= TILT * max(np.abs(v).max(), 1e-300):
+    v, image = (_velocities(dynamics, y) for y in (x, x @ R.T))
+    if np.abs(image - v @ R.T).max() <= TILT * max(np.abs(v).max(), 1e-300):
         return
     names = ", ".join(_tilted_leaves(dynamics, R)) or "the dynamics"
     raise UnsupportedError(
@@ -226,6 +226,10 @@ def _face_speeds(
     dynamics: AbstractDynamics, mu: ZonalDensity, t: Time
 ) -> Float[Array, " faces"]:
     return mu.face_speeds(dynamics.field(jnp.asarray(t), mu).parts[0])
+
+
+def _is_dot(part: object) -> bool:
+    return isinstance(part, Dot)
 
 
 def _is_known(*trees: object) -> bool:

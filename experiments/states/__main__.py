@@ -1,24 +1,21 @@
-"""`meanfield states`: stationary densities of noisy attention on spheres."""
+"""The command line of stationary states: `python -m experiments.states`."""
 
+import sys
+from json import dumps
 from pathlib import Path
 from typing import Annotated
 
 import numpy as np
-from cyclopts import Parameter
+from cyclopts import App, Parameter
 
 from meanfield import plotting
-from meanfield._writing import check_absent, writing
-from meanfield.cli.terminal._output import note, number, print_json, print_rows
-from meanfield.errors import InvalidInputError
-from meanfield.states import (
-    Branch,
-    StateEquation,
-    ZonalKernel,
-    check_attention,
-    follow_branch,
-)
+from meanfield.errors import InvalidInputError, MeanfieldError
 
-TABLES = (".csv", ".nc")
+from .branch import Branch, follow_branch
+from .equation import StateEquation, check_attention
+from .kernel import ZonalKernel
+from .picture import draw_branch
+
 N_ROWS = 12  # states in the table
 SPACES = {"circle": 2, "sphere": 3}  # with the default dimension
 
@@ -37,9 +34,9 @@ def states(
     """Continue stationary densities of noisy attention through folds.
 
     For example:
-        meanfield states --attention exp --beta 5 --noise 4.8:5.5
-        meanfield states --space sphere --d 8 --beta 3 --out branch.png
-        meanfield states --attention softmax --beta 9 --json
+        python -m experiments.states --attention exp --beta 5 --noise 4.8:5.5
+        python -m experiments.states --space sphere --d 8 --beta 3 --out branch.png
+        python -m experiments.states --attention softmax --beta 9 --json
 
     Args:
         attention: exp, softmax, or kuramoto (constant weights), with A = V = I.
@@ -56,19 +53,19 @@ def states(
         InvalidInputError: if an option is invalid, or the flow is no gradient flow.
         NotClosedError: if no state was found at the smallest diffusivity.
     """
-    if out is not None and not force:
-        check_absent(out)
+    if out is not None and out.exists() and not force:
+        raise InvalidInputError(f"`{out}` exists; give `--force` to replace it.")
     kernel = ZonalKernel.from_beta(beta, _dimension(space, d))
     equation = StateEquation(check_attention(attention), kernel)
     low, high = _interval(noise, equation.threshold())
     branch = follow_branch(equation, low, high)
     if json:
-        print_json(_summary(branch))
+        sys.stdout.write(dumps(_summary(branch)) + "\n")
     else:
         _print(branch)
     if out is not None:
         _write(branch, out)
-        note(f"wrote {out}")
+        sys.stderr.write(f"wrote {out}\n")
 
 
 def _dimension(space: str, d: int | None) -> int:
@@ -102,7 +99,7 @@ def _summary(branch: Branch) -> dict[str, object]:
         "d": branch.equation.kernel.d,
         "threshold": branch.equation.threshold(),
         "folds": list(branch.folds),
-        "transition": branch.transition,
+        "transition": branch.transition if np.isfinite(branch.transition) else None,
         "kappa": branch.kappa.tolist(),
         "order": branch.orders.tolist(),
         "free_energy": branch.free_energy.tolist(),
@@ -116,27 +113,35 @@ def _print(branch: Branch) -> None:
     events += [("free energy of the uniform density at", branch.transition)]
     for event, kappa in events:
         if np.isfinite(kappa):
-            sys.stdout.write(f"{event} κ = {number(kappa, 12)}\n")
+            sys.stdout.write(f"{event} κ = {kappa:.12g}\n")
     columns = {"κ": branch.kappa}
     columns |= {f"m_{k + 1}": branch.orders[:, k] for k in range(3)}
     columns |= {"free_energy": branch.free_energy, "growth_rate": branch.growth_rate}
     rows = np.unique(np.linspace(0, len(branch.kappa) - 1, N_ROWS).astype(int))
-    cells = lambda i: {name: number(float(c[i]), 5) for name, c in columns.items()}
-    print_rows([cells(i) for i in rows])
+    sys.stdout.write("  ".join(f"{name:>11}" for name in columns) + "\n")
+    for i in rows:
+        cells = (f"{values[i]:11.5g}" for values in columns.values())
+        sys.stdout.write("  ".join(cells) + "\n")
 
 
 def _write(branch: Branch, out: Path) -> None:
     """Writes a branch as a picture or a table, by the suffix of the file."""
     dataset = branch.dataset()
-    if out.suffix not in TABLES:
-        figure = plotting.panels["states"](dataset)
-        plotting.save(figure, out)
-        return
-    with writing(out):
-        if out.suffix == ".nc":
-            dataset.to_netcdf(out)
-            return
+    if out.suffix == ".nc":
+        dataset.to_netcdf(out)
+    elif out.suffix == ".csv":
         orders = dataset["order"].to_dataset("degree")
         names = {k: f"order{k}" for k in orders.data_vars}
         curves = dataset.drop_dims(["node", "degree"]).merge(orders.rename(names))
         curves.to_dataframe().to_csv(out, index=False)
+    else:
+        plotting.save(draw_branch(dataset), out)
+
+
+app = App(name="states", default_command=states, result_action="return_value")
+
+if __name__ == "__main__":
+    try:
+        app()
+    except MeanfieldError as error:
+        sys.exit(str(error))

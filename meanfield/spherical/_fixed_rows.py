@@ -10,7 +10,7 @@ from jaxtyping import Array, Bool, Float
 from typing_extensions import override
 
 from meanfield.linalg import HIGHEST
-from meanfield.measures.reductions import (
+from meanfield.measures import (
     AbstractReduction,
     Blocked,
     Dense,
@@ -83,14 +83,17 @@ class FixedRows(AbstractReduction):
     def integral(
         self, link: Link, score: AbstractScore, queries: Tokens, keys: Keys
     ) -> Float[Array, "m p"]:
-        exact = lambda: self.fallback.integral(link, score, queries, keys)
         if link is not exponential or not self._has_shape(score, queries, keys):
-            return exact()
+            return self.fallback.integral(link, score, queries, keys)
         assert isinstance(score, Dot)
         weights = jnp.exp(score.key_terms(keys.tokens.x) + keys.log_weights)
         scale = jnp.exp(self.largest + score.query_terms(queries.x))
         sums = scale[:, None] * self._products(weights[:, None] * keys.values)
-        return jax.lax.cond(self._is_fixed(score, queries, keys), lambda: sums, exact)
+        return jax.lax.cond(
+            self._is_fixed(score, queries, keys),
+            lambda: sums,
+            lambda: self.fallback.integral(link, score, queries, keys),
+        )
 
     def _products(self, columns: Float[Array, "n p"]) -> Float[Array, "m p"]:
         return jnp.matmul(self.exponentials, columns, precision=HIGHEST)

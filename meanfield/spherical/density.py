@@ -22,11 +22,15 @@ from meanfield.cells import centres
 from meanfield.errors import InvalidInputError, UnsupportedError
 from meanfield.fields import AbstractField
 from meanfield.linalg import HIGHEST
-from meanfield.measures._measure import AbstractMeasure
-from meanfield.measures._points import Points
+from meanfield.measures import (
+    MIN_CELLS,
+    AbstractBox,
+    AbstractMeasure,
+    AbstractReduction,
+    Points,
+)
 from meanfield.measures.edges import averages
-from meanfield.measures.grids import MIN_CELLS, AbstractBox, check_density, fluxes
-from meanfield.measures.reductions import AbstractReduction
+from meanfield.measures.grids import check_density, fluxes
 from meanfield.scores import Dot
 from meanfield.tokens import Tokens
 from meanfield.zones import zone_areas, zone_edges, zone_moments, zone_volumes
@@ -61,7 +65,7 @@ class AbstractSphericalDensity(AbstractMeasure):
 
     Examples:
         >>> from meanfield import CircleDensity
-        >>> from meanfield.measures import AbstractSphericalDensity
+        >>> from meanfield.spherical import AbstractSphericalDensity
         >>> density = CircleDensity.from_function(64, lambda a: 1 + np.cos(a))
         >>> isinstance(density, AbstractSphericalDensity), density.is_confined
         (True, True)

@@ -10,25 +10,22 @@ from typing_extensions import override
 from meanfield.dynamics import AbstractDynamics
 from meanfield.errors import InvalidInputError
 from meanfield.flows import AbstractStepping
-from meanfield.measures import (
-    AbstractMeasure,
-    AbstractSphericalDensity,
-    CircleDensity,
-    Points,
-    SphericalState,
-    ZonalDensity,
-)
-from meanfield.measures.spheres.laws import spherical_law
+from meanfield.measures import AbstractMeasure, Points
 from meanfield.runs.records._endings import Outcome
-from meanfield.spec import GridSpec
-
-from ._representation import (
+from meanfield.runs.representations import (
     AbstractRepresentation,
     Frame,
+    Size,
+    Start,
+    Steps,
     representations,
 )
-from ._start import Start, Steps
-from ._sums import Size
+from meanfield.spec import GridSpec
+
+from .circle import CircleDensity
+from .density import AbstractSphericalDensity, SphericalState
+from .laws import spherical_law
+from .zonal import ZonalDensity
 
 DEFAULT_CELLS = 256
 
@@ -44,23 +41,23 @@ class AbstractSphericalRuns(AbstractRepresentation[AbstractSphericalDensity]):
     @override
     def from_tokens(self, start: Start, points: Points) -> AbstractSphericalDensity:
         raise InvalidInputError(
-            f"A density on the {self.name} starts from a law, not from tokens: give "
-            "`init`, such as `vmf:2` or `harmonics:0.3:0:0.2`."
+            f"A {self.noun} starts from a law, not from tokens: give `init`, such as "
+            "`vmf:2` or `harmonics:0.3:0:0.2`."
         )
 
     @override
     def n_cells(self, start: Start) -> int:
-        cells = start.grid.keys.cells or DEFAULT_CELLS
-        if start.keys.source is not None and start.grid.keys.cells is not None:
+        cells, source = start.grid.keys.cells, start.keys.source
+        if cells is not None and source is not None:
             raise InvalidInputError(
-                f"A run that starts from the density of `{start.keys.source}` has the "
-                "same cells: leave out `cells`."
+                f"A run that starts from the density of `{source}` has the same cells: "
+                "leave out `cells`."
             )
         if isinstance(cells, list):
             raise InvalidInputError(
                 f"`cells` of a density in one angle must be one number; got {cells}."
             )
-        return cells
+        return cells or DEFAULT_CELLS
 
     @override
     def stepping(
@@ -87,15 +84,6 @@ class AbstractSphericalRuns(AbstractRepresentation[AbstractSphericalDensity]):
     def step_advice(self, steps: Steps) -> str:
         return "raise `max_steps`, or lower `cells`"
 
-    def initial_state(self, start: Start) -> tuple[Any, int]:
-        """The density of `init` and the number of cells, in the precision of the run.
-
-        Raises:
-            InvalidInputError: if `init` or `cells` is invalid.
-            UnknownNameError: if `init` is not the name of a density.
-        """
-        return spherical_law(start.init, start.d), self.n_cells(start)
-
 
 class CircleRuns(AbstractSphericalRuns):
     """Runs of a density on the circle."""
@@ -110,8 +98,8 @@ class CircleRuns(AbstractSphericalRuns):
             raise InvalidInputError(
                 f"The circle has d = 2; got d = {start.d}. Use `measure = zonal`."
             )
-        density, cells = self.initial_state(start)
-        return _cast(CircleDensity.from_function(cells, density), start)
+        density = spherical_law(start.init, start.d)
+        return _cast(CircleDensity.from_function(self.n_cells(start), density), start)
 
     @override
     def restore(self, start: Start, frame: Frame, static: Frame) -> CircleDensity:
@@ -132,7 +120,7 @@ class ZonalRuns(AbstractSphericalRuns):
                 f"A zonal density needs d ≥ 3; got d = {start.d}. Use "
                 "`measure = circle` for d = 2."
             )
-        density, cells = self.initial_state(start)
+        density, cells = spherical_law(start.init, start.d), self.n_cells(start)
         return _cast(ZonalDensity.from_function(cells, density, d=start.d), start)
 
     @override

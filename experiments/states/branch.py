@@ -8,7 +8,7 @@ import numpy as np
 import scipy
 from jaxtyping import Float
 
-from ._equation import TOLERANCE, StateEquation
+from .equation import TOLERANCE, StateEquation
 
 if TYPE_CHECKING:
     import xarray
@@ -54,7 +54,7 @@ class Branch:
             density, where the phase transition is of first order; NaN if there is none.
 
     Examples:
-        >>> from meanfield.states import StateEquation, ZonalKernel, follow_branch
+        >>> from experiments.states import StateEquation, ZonalKernel, follow_branch
         >>> equation = StateEquation("exp", ZonalKernel.from_beta(3.0, 2))
         >>> branch = follow_branch(equation, 1.25, 1.4)
         >>> print(equation.threshold(), branch.folds, branch.transition)
@@ -69,6 +69,16 @@ class Branch:
     growth_rate: Float[np.ndarray, " points"]
     folds: tuple[float, ...]
     transition: float
+
+    def _remark(self) -> str:
+        """The threshold, the folds and the transition, in words."""
+        threshold = self.equation.threshold()
+        notes = [f"β = {self.equation.kernel.beta:g}"]
+        notes += [f"uniform unstable below κ = {threshold:.6g}"]
+        notes += [f"fold at κ = {kappa:.6g}" for kappa in self.folds]
+        if np.isfinite(self.transition):
+            notes += [f"equal free energies at κ = {self.transition:.6g}"]
+        return "; ".join(notes)
 
     def dataset(self) -> "xarray.Dataset":
         """The branch with its threshold, as a dataset for pictures and tables."""
@@ -89,7 +99,7 @@ class Branch:
             {
                 "kind": "states",
                 "title": f"stationary states of noisy {name} attention on the {place}",
-                "remark": f"β = {kernel.beta:g}",
+                "remark": self._remark(),
                 "threshold": self.equation.threshold(),
                 "folds": self.folds,
                 "transition": self.transition,

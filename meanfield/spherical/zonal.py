@@ -12,13 +12,17 @@ from jaxtyping import Float
 from typing_extensions import override
 
 from meanfield.errors import InvalidInputError
-from meanfield.measures._points import Points
-from meanfield.measures.grids import AbstractBox, ClosedBox
-from meanfield.measures.reductions import AbstractReduction, Blocked
+from meanfield.measures import (
+    AbstractBox,
+    AbstractReduction,
+    Blocked,
+    ClosedBox,
+    Points,
+)
 from meanfield.tokens import Tokens
 from meanfield.zones import zone_weights
 
-from ._spherical import AbstractSphericalDensity, SphericalState, initial_state
+from .density import AbstractSphericalDensity, SphericalState, initial_state
 
 NODES = 32  # default number of nodes on a circle of latitude
 
@@ -146,4 +150,4 @@ class ZonalDensity(AbstractSphericalDensity):
 
     @override
     def accept(self, reader: Any) -> Any:
-        return reader.read_zonal(self)
+        return reader.read_zonal(self, self.points())

@@ -12,7 +12,7 @@ import scipy  # SciPy loads its submodules lazily
 from jaxtyping import Float
 
 from meanfield.errors import InvalidInputError
-from meanfield.zones import normalised_gegenbauer
+from meanfield.frame_numbers import normalised_gegenbauer
 
 N_NODES = 128  # even functions on the circle are then resolved up to degree 127
 
@@ -24,7 +24,7 @@ def funk_hecke(degree: int, beta: float, d: int) -> float:
     harmonics of degree `degree`, by the formula of Funk and Hecke.
 
     Examples:
-        >>> from meanfield.states import funk_hecke
+        >>> from experiments.states import funk_hecke
         >>> funk_hecke(1, 1.0, 2)  # I₁(1)
         0.56515910399...
     """
@@ -51,7 +51,7 @@ class ZonalKernel:
         matrix: the kernel at all pairs of nodes.
 
     Examples:
-        >>> from meanfield.states import ZonalKernel, funk_hecke
+        >>> from experiments.states import ZonalKernel, funk_hecke
         >>> kernel = ZonalKernel.from_beta(2.0, 3)
         >>> second = (3 * kernel.cosines**2 - 1) / 2
         >>> values = kernel.matrix @ (kernel.weights * second)
