@@ -77,7 +77,7 @@ LAWS = st.sampled_from(["normal", "normal:2", "normal:inf", "normal:a", "normall
 ANYTHING = st.one_of(NUMBERS, WORDS, LISTS, DEEP, FILES, LAWS, JSON.map(json.dumps))
 TELLING = {
     "attention": ["softmax", "l2", "sinkhorn", "relu", "exp", "linear", "softmx"],
-    "measure": ["points", "gaussian", "grid", "gird"],
+    "measure": ["points", "gaussian", "grid", "gird", "circle", "zonal"],
     "init": ["gaussian", "ball", "ring", "moons", "mixture", "@x.npy", "@x.csv"],
     "solver": ["tsit5", "kvaerno5", "euler", "shark", "none"],
     "mask": ["causal", "window:0.5", "window:-1", "window:"],

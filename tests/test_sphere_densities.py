@@ -11,12 +11,15 @@ import scipy
 from experiments.states import StateEquation, ZonalKernel
 from meanfield import (
     CircleDensity,
+    Heads,
     Isotropic,
+    Layers,
     ZonalDensity,
     attentions,
     fixed,
     flow,
 )
+from meanfield.dynamics import stack_trees
 from meanfield.endings import Status
 from meanfield.errors import InvalidInputError, UnknownNameError, UnsupportedError
 from meanfield.runs import execute
@@ -140,6 +143,9 @@ def test_flows_that_keep_no_axis_are_refused_by_the_name_of_the_matrix() -> None
     start = ZonalDensity.from_function(32, np.ones_like, d=3)
     with pytest.raises(UnsupportedError, match="`value` must be diagonal"):
         flow(attentions["softmax"](I3, I3, np.diag([1.0, 2.0, 3.0])), start, [0.0, 1.0])
+    layers = [attentions["softmax"](I3, I3, V) for V in (I3, np.diag([1.0, 2.0, 3.0]))]
+    with pytest.raises(UnsupportedError, match="commutes with rotations"):
+        flow(Layers([0.0, 0.5, 1.0], stack_trees(layers)), start, [0.0, 1.0])
     with pytest.raises(UnsupportedError, match="rows that depend on each other"):
         flow(attentions["sinkhorn"](I3, I3, I3), start, [0.0, 1.0])
 
@@ -169,6 +175,18 @@ def test_rows_computed_before_a_flow_are_those_of_the_sums() -> None:
         exact = start.face_speeds(attention.field(0.0, start))
         speeds = planned.face_speeds(attention.field(0.0, planned))
         np.testing.assert_allclose(speeds, exact, atol=1e-13)
+
+
+def test_heads_on_the_circle_add_their_velocities() -> None:
+    start = CircleDensity.from_function(64, _three_waves)
+    softmax = attentions["softmax"]
+    parts = [softmax(3 * I2, I2, I2), softmax(I2, I2, 2 * I2)]
+    heads = Heads(stack_trees(parts))
+    end = flow(heads, start, [0.0, 0.1]).final
+    first, second = (start.face_speeds(a.field(0.0, start)) for a in parts)
+    both = start.face_speeds(heads.field(0.0, start))
+    np.testing.assert_allclose(both, first + second, atol=1e-12)
+    assert float(end.mass) == pytest.approx(1, abs=1e-12)
 
 
 def test_a_sharp_density_ends_in_a_collapse() -> None:

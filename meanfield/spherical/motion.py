@@ -108,12 +108,10 @@ class SphericalMotion(Motion[AbstractSphericalDensity]):
             return mu0
         if isinstance(mu0, ZonalDensity):
             mu0 = choose_nodes(dynamics, mu0, t)
-        scores = [
-            part
-            for part in jax.tree.leaves(dynamics, is_leaf=_is_dot)
-            if isinstance(part, Dot)
-        ]
-        return mu0.fix_rows(scores[0]) if len(scores) == 1 else mu0
+        leaves = jax.tree.leaves(dynamics, is_leaf=_is_dot)
+        scores = [leaf for leaf in leaves if isinstance(leaf, Dot)]
+        is_single = len(scores) == 1 and scores[0].Q.ndim == 2  # heads are stacked
+        return mu0.fix_rows(scores[0]) if is_single else mu0
 
     @override
     def is_split(self, noise: Noise) -> bool:
@@ -166,8 +164,9 @@ class SphericalMotion(Motion[AbstractSphericalDensity]):
 def check_symmetry(dynamics: AbstractDynamics, mu: ZonalDensity) -> None:
     """Checks that a flow commutes with rotations around the axis of a density.
 
-    Velocities of a few tokens are compared with those of rotated tokens. Dynamics that
-    `jit` traces are not checked.
+    Velocities of a few tokens are compared with those of rotated tokens, at time zero
+    and at each time at which parameters jump. Dynamics that `jit` traces are not
+    checked.
 
     Raises:
         UnsupportedError: if they differ; the message names the matrices that do not
@@ -179,22 +178,23 @@ def check_symmetry(dynamics: AbstractDynamics, mu: ZonalDensity) -> None:
     across = np.delete(np.arange(d), mu.axis)
     R = np.eye(d)
     R[np.ix_(across, across)] = np.linalg.qr(rng.normal(size=(d - 1, d - 1)))[0]
-    x = rng.normal(size=(SAMPLE, d))
-    x = jnp.asarray(x / np.linalg.norm(x, axis=1, keepdims=True))
-    v, image = (_velocities(dynamics, y) for y in (x, x @ R.T))
-    if np.abs(image - v @ R.T).max() <= TILT * max(np.abs(v).max(), 1e-300):
-        return
-    names = ", ".join(_tilted_leaves(dynamics, R)) or "the dynamics"
-    raise UnsupportedError(
-        f"A zonal density needs a flow that commutes with rotations around axis "
-        f"{mu.axis}; {names} must be diagonal there, with equal entries off the axis. "
-        "Use points, or another `axis`."
-    )
+    x = jnp.asarray(rng.normal(size=(SAMPLE, d)) / d**0.5)
+    for t in (0.0, *np.asarray(dynamics.jumps)):
+        v, image = (_velocities(dynamics, t, y) for y in (x, x @ R.T))
+        if np.abs(image - v @ R.T).max() > TILT * np.abs(v).max():
+            names = ", ".join(_tilted_leaves(dynamics, R)) or "the dynamics"
+            raise UnsupportedError(
+                "A zonal density needs a flow that commutes with rotations around "
+                f"axis {mu.axis}; {names} must be diagonal there, with equal entries "
+                "off the axis. Use points, or another `axis`."
+            )
 
 
-def _velocities(dynamics: AbstractDynamics, x: Float[Array, "n d"]) -> np.ndarray:
+def _velocities(
+    dynamics: AbstractDynamics, t: Time, x: Float[Array, "n d"]
+) -> np.ndarray:
     tokens = Points.uniform(x)
-    return np.asarray(dynamics.field(jnp.zeros(()), tokens)(tokens.tokens))
+    return np.asarray(dynamics.field(jnp.asarray(t), tokens)(tokens.tokens))
 
 
 def _tilted_leaves(dynamics: AbstractDynamics, R: np.ndarray) -> list[str]:
