@@ -71,6 +71,11 @@ def zone_weights(masses: A, d: int) -> A:
     """Weights of the centres of the cells, exact to fourth order in their width.
 
     The last axis of `masses` runs over the cells.
+
+    Examples:
+        >>> from meanfield.zones import zone_weights
+        >>> print(zone_weights(np.full(4, 0.25), 2))
+        [0.25 0.25 0.25 0.25]
     """
     n, xp = masses.shape[-1], masses.__array_namespace__()
     if d > 2:

@@ -47,6 +47,7 @@ MODULES = (
     "meanfield.clusters",
     "meanfield.frame_numbers",
     "meanfield.spectrum",
+    "meanfield.zones",
     "meanfield.endings",
     "meanfield.errors",
     "meanfield.workers",

@@ -28,7 +28,7 @@ class CircleDensity(AbstractSphericalDensity):
         >>> softmax = attentions["softmax"](2 * jnp.eye(2), jnp.eye(2), jnp.eye(2))
         >>> end = flow(softmax, start, [0.0, 1.0]).final
         >>> print(start.mean, end.mean)  # it contracts towards the angle zero
-        [ 0.1 -0. ] [ 0.20... 0. ]
+        [ 0.1 -0. ] [0.1416 0.    ]
     """
 
     state: SphericalState

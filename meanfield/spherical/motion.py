@@ -73,7 +73,14 @@ class HeatSteps(AbstractGridSolver[SphericalState]):
 
 
 class SphericalMotion(Motion[AbstractSphericalDensity]):
-    """Moves densities on spheres by steps that keep masses positive."""
+    """Moves densities on spheres by steps that keep masses positive.
+
+    Examples:
+        >>> from meanfield import CircleDensity
+        >>> from meanfield.flows import motion_of
+        >>> type(motion_of(CircleDensity.from_function(8, np.ones_like))).__name__
+        'SphericalMotion'
+    """
 
     @override
     def stepping(

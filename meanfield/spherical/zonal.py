@@ -50,7 +50,7 @@ class ZonalDensity(AbstractSphericalDensity):
         >>> softmax = attentions["softmax"](2 * jnp.eye(3), jnp.eye(3), jnp.eye(3))
         >>> end = flow(softmax, start, [0.0, 1.0]).final
         >>> print(start.mean, end.mean)
-        [0.1 0.  0. ] [0.2... 0.     0.    ]
+        [0.1 0.  0. ] [0.1703 0.     0.    ]
     """
 
     state: SphericalState
