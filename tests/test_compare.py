@@ -137,7 +137,7 @@ def test_representations_that_reject_the_spec_are_skipped_with_a_note() -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (("--measures", "points"), "two or three of points, gaussian, grid, circle and zonal"),
+        (("--measures", "points"), "points, gaussian, grid, circle and zonal"),
         (("--measures", "points,densities"), "points,densities"),
         (("--measures", "points,gaussian", "--draws", "3"), "leave out `draws`"),
         (("--d", "3", "--measures", "gaussian,grid"), "needs two measures"),

@@ -49,7 +49,7 @@ start = Gaussian.from_moments([0.0], [[2.0]])
 run = flow(attentions["softmax"](-one, one, one), start, [0.0, 1.0])
 many = jax.tree.map(lambda leaf: leaf[None] if eqx.is_array(leaf) else leaf, run)
 wrong = (0.5, "1", None, slice(2), np.ones(2))
-for ask, index in itertools.product((run.at, many.member), wrong):
+for ask, index in itertools.product((run.frame, many.member), wrong):
     try:
         found = ask(index)
     except WrongKindError as error:

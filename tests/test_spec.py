@@ -93,7 +93,7 @@ def test_inapplicable_keys_are_not_suggested() -> None:
         ({"epsilon": 0}, ["`epsilon`", "greater than 0"]),
         ({"epsilon": -1}, ["`epsilon`", "-1"]),
         ({"frames": 1}, ["`frames`", "2"]),
-        ({"measure": "gird"}, ["`measure`", "'points', 'gaussian' or 'grid'"]),
+        ({"measure": "gird"}, ["`measure`", "'grid', 'circle' or 'zonal'"]),
         ({"A": float("nan")}, ["`A`", "finite"]),
         ({"A": [[1.0, float("inf")]]}, ["`A`", "finite"]),
         ({"A": [[1.0, 2.0], [3.0]]}, ["`A`", "different lengths"]),
@@ -239,16 +239,17 @@ VALUES |= {
     "rtol": 0.1,
     "clock": "arclength",
     "normalise": "pre",
+    "mask": "causal",
+    "flow_of": ["entropy"],
 }
 
 
 @pytest.mark.parametrize(("name", "measure"), sorted(set(INAPPLICABLE_KEYS)))
 def test_an_inapplicable_key_is_rejected(name: str, measure: str) -> None:
     row = KEYS[name]
-    message = (
-        row.required_measure[1]
-        if row.required_measure
-        else row.excluded_measures[measure]
-    )
+    message = row.excluded_measures.get(measure)
+    if message is None:
+        assert row.required_measure is not None
+        message = row.required_measure[1]
     with pytest.raises(InvalidInputError, match=re.escape(f"{message}: ")):
         parse({"measure": measure, name: VALUES.get(name, 1)})
