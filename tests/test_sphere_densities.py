@@ -177,6 +177,18 @@ def test_rows_computed_before_a_flow_are_those_of_the_sums() -> None:
         np.testing.assert_allclose(speeds, exact, atol=1e-13)
 
 
+def test_turning_a_density_turns_its_flow() -> None:
+    """No place on the circle is special, not even the face at which it closes."""
+    softmax, ends = attentions["softmax"](5 * I2, I2, I2), []
+    for cells in (0, 11, 32, 50):
+        turned = lambda angle, shift=2 * np.pi * cells / 64: _three_waves(angle - shift)
+        start = CircleDensity.from_function(64, turned)
+        end = flow(softmax, start, [0.0, 1.0]).final
+        ends.append(np.roll(np.asarray(end.state.masses), -cells))
+    for end in ends[1:]:
+        np.testing.assert_allclose(end, ends[0], rtol=1e-10)
+
+
 def test_heads_on_the_circle_add_their_velocities() -> None:
     start = CircleDensity.from_function(64, _three_waves)
     softmax = attentions["softmax"]
